@@ -78,6 +78,10 @@ e2e-floating: ## Test addresses of IPPools with a real kube-scheduler: who has w
 e2e-loadbalancer: ## Test addresses of LoadBalancerPools with packets from outside: one node answers for each address, and another takes over when that node is lost
 	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^TestLoadBalancer$$'
 
+.PHONY: e2e-egressqos
+e2e-egressqos: ## Test EgressQoS with packets: the DSCP that arrives outside, in Shared and in Local mode (_out/egressqos.json), and a limit
+	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 30m -run '^TestEgressQoS$$'
+
 .PHONY: e2e-install
 e2e-install: ## Install dist/install.yaml on nodes with only kubelet and containerd, measure the time, disturb the network's components, and test a missing ConfigMap
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 15m -run '^TestInstall(WithoutConfigMap)?$$'

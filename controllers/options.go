@@ -23,7 +23,8 @@ type Options struct {
 	// Heartbeat is the interval at which the leader proves that it sees the database, and BlindAfter how long it
 	// leads without. The default is ovndb's.
 	Heartbeat, BlindAfter time.Duration
-	// FirstConnection is how long the ClusterNetwork's first status waits for the database. The default is 5 s.
+	// FirstConnection is how long the ClusterNetwork's first status waits for the database, and five times as long while no
+	// attempt to connect has failed. The default is 5 s.
 	FirstConnection time.Duration
 	// Violations receives the number of violations of each invariant, after each check.
 	Violations func(invariant string, n int)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weft-network/weft/pkg/install/beside"
+	"github.com/weft-network/weft/pkg/ovn/wire"
 	"github.com/weft-network/weft/pkg/trace"
 	"github.com/weft-network/weft/pkg/trace/tracer"
 )
@@ -61,7 +62,7 @@ func (f *traceFlags) answer(ctx context.Context, request trace.Request) (trace.A
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, copyPatience, fmt.Errorf("no answer within %s", copyPatience))
 	defer cancel()
-	changes, err := beside.ParseOperations(request.Changes)
+	changes, err := wire.ParseOperations(request.Changes)
 	if err != nil {
 		return trace.Answer{}, err
 	}

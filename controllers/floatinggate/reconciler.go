@@ -72,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // place gives a pod its addresses and removes its gate. why says what the pod lacks; then it stays as it is.
 func (r *Reconciler) place(ctx context.Context, pod *corev1.Pod) (why string, err error) {
-	asker, _, err := r.Floating.Asker(ctx, pod)
+	requester, _, err := r.Floating.Requester(ctx, pod)
 	if err != nil {
 		return "", err
 	}
@@ -81,7 +81,7 @@ func (r *Reconciler) place(ctx context.Context, pod *corev1.Pod) (why string, er
 		return "", err
 	}
 	nodes := placement.Nodes(pod, all.Items)
-	answers := r.Floating.Book.Survey(asker, nodes)
+	answers := r.Floating.Book.Survey(requester, nodes)
 	best := placement.Best(pod.UID, answers)
 	if best < 0 {
 		return placement.Explain(len(all.Items), answers), nil
@@ -149,7 +149,7 @@ func (r *Reconciler) explain(ctx context.Context, pod *corev1.Pod, why string) e
 	return r.report(ctx, pod, want)
 }
 
-// placed writes into the condition FloatingIP that the pod has what it lacked.
+// placed sets the condition FloatingIP to True if it was False.
 func (r *Reconciler) placed(ctx context.Context, pod *corev1.Pod) error {
 	want := corev1.PodCondition{Type: networkv1alpha1.PodFloatingIP, Status: corev1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected}
 	podcondition.Differs(podcondition.Find(pod, want.Type), &want)

@@ -14,8 +14,8 @@ import (
 	"github.com/weft-network/weft/pkg/floating"
 )
 
-// hosts returns the addresses outside that a NAT pool must not have, as a pod with one would take the host's packets: the
-// addresses of nodes, of routers that nodes send to, and what stands for all hosts of a node's network.
+// hosts returns the addresses outside the cluster that a NAT pool must not have: the addresses of nodes, of routers that
+// nodes send to, and of all hosts of a node's network. A pod with such an address would receive the host's packets.
 func (r *Pools) hosts(ctx context.Context, pool floating.Pool) (taken []floating.Taken, err error) {
 	add := func(a netip.Addr, of string) { taken = append(taken, takenBy(a, of)) }
 	var nodes corev1.NodeList

@@ -20,8 +20,8 @@ import (
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
-// askAgain is how long a refusal to watch a kind is remembered.
-const askAgain = time.Minute
+// refusalLife is how long a refusal to watch a kind is remembered.
+const refusalLife = time.Minute
 
 // watcher watches the kinds of workloads that keep addresses, from the first address on. The zero value watches none, as in
 // a plan.
@@ -62,7 +62,7 @@ func (w *watcher) isDecided(gvk schema.GroupVersionKind, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	refused, ok := w.asked[gvk]
-	return w.begin == nil || w.begun[gvk] || ok && now.Sub(refused) < askAgain
+	return w.begin == nil || w.begun[gvk] || ok && now.Sub(refused) < refusalLife
 }
 
 func (w *watcher) refuse(gvk schema.GroupVersionKind, now time.Time) {
@@ -83,8 +83,8 @@ func (r *Reconciler) watchWorkload(ctx context.Context, of floating.Workload) er
 	return r.watchOther(ctx, of)
 }
 
-// watchOther watches the metadata of any other kind, if the operator has the right to. Without
-// it, what a workload keeps without a pod becomes free only when something else enqueues the address.
+// watchOther watches the metadata of any other kind, if the operator has the right to. Without the right, an address that
+// such a workload keeps becomes free only when another event enqueues the address.
 func (r *Reconciler) watchOther(ctx context.Context, of floating.Workload) error {
 	gvk := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind)
 	if of.APIVersion == "v1" && of.Kind == "Pod" || r.watches.isDecided(gvk, r.Floating.Now()) {

@@ -35,7 +35,7 @@ type Pools struct {
 	Triggers *trigger.Set
 	// Freed publishes a pool whose addresses may suffice now for pods that wait.
 	Freed *kind.Topic[string]
-	// CountDelay is how long the counts of a status may be behind.
+	// CountDelay is how long the counts of a status may lag.
 	CountDelay time.Duration
 	// workloads watches workloads. Without IPPools, nothing does.
 	workloads func() error
@@ -241,7 +241,7 @@ func networksOf(plan facts.Plan) (taken []floating.Taken) {
 	return taken
 }
 
-// keepSize creates the FloatingIPs that spec.size requires, and deletes FloatingIPs outside of the ranges that nobody has.
+// keepSize creates the FloatingIPs that spec.size requires, and deletes FloatingIPs without a holder outside of the ranges.
 func (r *Pools) keepSize(ctx context.Context, read floating.Pool) error {
 	for _, address := range r.Floating.Book.Missing(read) {
 		f := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.FloatingIPName(address),

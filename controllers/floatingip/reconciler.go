@@ -20,7 +20,7 @@ import (
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
-// Reconciler reconciles FloatingIPs: it decides what becomes of an address whose pod has ended.
+// Reconciler reconciles FloatingIPs: it keeps or releases an address whose pod has ended.
 type Reconciler struct {
 	Client   client.Client
 	Floating *claim.Claimer

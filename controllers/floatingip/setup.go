@@ -98,7 +98,7 @@ func (r *Reconciler) observing() handler.Funcs {
 	}
 }
 
-// lost enqueues the pod that had an address and lost it to a person's hand.
+// lost enqueues the pod whose address a person released.
 func (r *Reconciler) lost(before, after client.Object) {
 	had, ok := before.(*networkv1alpha1.FloatingIP)
 	if !ok || had.Spec.Holder == nil || had.Spec.Holder.PodUID == "" {
@@ -110,8 +110,8 @@ func (r *Reconciler) lost(before, after client.Object) {
 	r.enqueuePod(had.Spec.Holder)
 }
 
-// reported enqueues a pool whose status was written, perhaps by the late write of an earlier leader. This process' own
-// writes arrive here too, so that the delay keeps them from answering each other while addresses come and go.
+// reported enqueues a pool whose status was written, perhaps by the late write of an earlier leader. The events
+// of this process's own writes arrive here too. The delay keeps each write from causing another one.
 func (r *Pools) reported(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	before, ok := e.ObjectOld.(*networkv1alpha1.IPPool)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.IPPool)
@@ -127,8 +127,8 @@ func ended(e event.UpdateEvent) bool {
 	return ok && ok2 && (before.UID != after.UID || before.Status.Phase != after.Status.Phase)
 }
 
-// ofPod returns a request for each address of a pod, and for each that is kept for it, because a pod without a workload
-// is the workload.
+// ofPod returns a request for each address of a pod, and for each address that is kept for it: a pod without a workload
+// counts as its own workload.
 func (r *Reconciler) ofPod(_ context.Context, o client.Object) []reconcile.Request {
 	kept := r.Floating.Book.OfWorkload(floating.Workload{APIVersion: "v1", Kind: "Pod", Namespace: o.GetNamespace(), Name: o.GetName()})
 	return requests(append(r.Floating.Book.Of(o.GetUID()), kept...))

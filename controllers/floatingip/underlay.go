@@ -37,8 +37,8 @@ func (r *Pools) networkOf(ctx context.Context, name string) (facts.PodNetwork, e
 	return read, nil
 }
 
-// reserved returns the addresses of a Network that no pod may have: what the Network excludes, what stands for its
-// hosts together, and on a segment of the data centre the addresses of nodes and of routers that nodes send to.
+// reserved returns the addresses of a Network that no pod may have: the excluded ones, the addresses of all hosts, and on a
+// segment of the data centre the addresses of nodes and of routers that nodes send to.
 func (r *Pools) reserved(ctx context.Context, n facts.PodNetwork, pool floating.Pool) (taken []floating.Taken, err error) {
 	if n.Topology == networkv1alpha1.TopologyLocalnet {
 		if taken, err = r.hosts(ctx, pool); err != nil {

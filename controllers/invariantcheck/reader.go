@@ -47,6 +47,7 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 		cn       networkv1alpha1.ClusterNetwork
 
 		firewalls networkv1alpha1.EgressFirewallList
+		qos       networkv1alpha1.EgressQoSList
 		policies  networkingv1.NetworkPolicyList
 		furthers  networkv1alpha1.NetworkList
 		floating  networkv1alpha1.FloatingIPList
@@ -54,7 +55,7 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 		balancers networkv1alpha1.LoadBalancerPoolList
 	)
 	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress, &policies, &furthers,
-		&floating, &pools, &balancers} {
+		&floating, &pools, &balancers, &qos} {
 		// The objects are not changed, and copying all pods would be most of the work.
 		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return invariant.World{}, err
@@ -62,7 +63,7 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 	}
 	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items,
 		Services:        services.Items,
-		EgressFirewalls: firewalls.Items, EgressIPs: egress.Items, NetworkPolicies: policies.Items,
+		EgressFirewalls: firewalls.Items, EgressQoSes: qos.Items, EgressIPs: egress.Items, NetworkPolicies: policies.Items,
 		Networks: furthers.Items, FloatingIPs: floating.Items, IPPools: pools.Items, LoadBalancerPools: balancers.Items,
 		Namespaces: map[string]map[string]string{}}
 	if r.ClusterPolicies != nil {

@@ -32,6 +32,7 @@ type Database interface {
 	Connected() bool
 	Wait(ctx context.Context, ready func() (bool, error)) error
 	Refused() error
+	Failure() error
 	Drifts() ovndb.DriftReport
 	ReportOnly(on bool)
 	Has(table, column string) bool
@@ -115,7 +116,8 @@ type Observed struct {
 type Settings struct {
 	// CountDelay is how long counts in statuses may be behind.
 	CountDelay time.Duration
-	// FirstConnection is how long the first status waits for the database. The default is 5 s.
+	// FirstConnection is how long the first status waits for the database, and five times as long while no attempt to
+	// connect has failed. The default is 5 s.
 	FirstConnection time.Duration
 	// Namespace is the namespace of the agents' pods. If it is empty, they are not watched. Version is the operator's
 	// version.

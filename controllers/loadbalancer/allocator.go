@@ -21,13 +21,13 @@ import (
 	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
-// Allocator reconciles Services of type LoadBalancer: it gives them addresses and takes these back. It handles one
-// Service at a time, because each choice depends on the others.
+// Allocator reconciles Services of type LoadBalancer: it assigns and releases their addresses. It handles one Service at a
+// time, because each choice depends on the others.
 type Allocator struct {
 	Client client.Client
 	Events events.EventRecorder
 
-	// written has the addresses that this process gave, because the cache may be behind.
+	// written has the addresses that this process assigned, because the cache may lag.
 	written map[types.NamespacedName]given
 }
 

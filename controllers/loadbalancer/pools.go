@@ -33,8 +33,8 @@ type Database interface {
 	Has(table, column string) bool
 }
 
-// Pools reconciles LoadBalancerPools: it compares their addresses with everything else that has addresses, and makes
-// one node answer for each address that a Service has.
+// Pools reconciles LoadBalancerPools. It refuses a pool whose addresses are in other use, and chooses one node to answer for
+// each address that a Service has.
 type Pools struct {
 	Client   client.Client
 	Database Database

@@ -63,7 +63,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	}}
 }
 
-// requestChanged passes updates of a Service that change what it requests or has.
+// requestChanged passes updates of a Service that change its request or its addresses.
 func requestChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
@@ -72,7 +72,7 @@ func requestChanged(e event.UpdateEvent) bool {
 		!equality.Semantic.DeepEqual(before.Status, after.Status) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
 }
 
-// freed passes updates of a Service that may let others have an address: it lost one, or can share it now.
+// freed passes updates of a Service after which other Services may get its address: the Service lost it, or shares it now.
 func freed(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
@@ -145,7 +145,7 @@ func (r *Allocator) in(ctx context.Context, namespace client.Object) []reconcile
 	return r.services(ctx, func(*corev1.Service) bool { return true }, client.InNamespace(namespace.GetName()))
 }
 
-// services returns a request for each listed Service that wants addresses, or has some of a pool, and that which selects.
+// services returns a request for each listed Service that which selects and that requests addresses or has addresses of a pool.
 func (r *Allocator) services(ctx context.Context, which func(*corev1.Service) bool, of ...client.ListOption) (requests []reconcile.Request) {
 	var list corev1.ServiceList
 	if err := r.Client.List(ctx, &list, append(of, client.UnsafeDisableDeepCopy)...); err != nil { // they are only read
@@ -179,8 +179,8 @@ func (r *Pools) having(ctx context.Context, o client.Object) []reconcile.Request
 	return nil
 }
 
-// near returns requests for the pools if a slice has endpoints of a Service that answers only where these are, or of the
-// API server.
+// near returns requests for the pools if an EndpointSlice belongs to the API server, or to a Service that only nodes with
+// endpoints answer for.
 func (r *Pools) near(ctx context.Context, o client.Object) []reconcile.Request {
 	name := o.GetLabels()[discoveryv1.LabelServiceName]
 	if name == "" {

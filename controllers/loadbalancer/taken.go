@@ -19,8 +19,8 @@ import (
 	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
-// taken lists what else has addresses: older pools, IPPools and EgressIPs, nodes, routers, API servers, and the
-// networks of the cluster.
+// taken lists the addresses in other use: by older pools, IPPools, EgressIPs, nodes, routers, API servers, and the networks
+// of the cluster.
 func (r *Pools) taken(
 	ctx context.Context, pool *networkv1alpha1.LoadBalancerPool, read loadbalancer.Pool,
 ) (all []loadbalancer.Taken, err error) {

@@ -46,6 +46,8 @@ type Database interface {
 	Wait(ctx context.Context, ready func() (bool, error)) error
 	// Refused returns why this process must not write the connected database, or nil.
 	Refused() error
+	// Failure returns why the last attempt to connect failed. It returns nil while connected, and before an attempt failed.
+	Failure() error
 	// Drifts returns the foreign changes.
 	Drifts() ovndb.DriftReport
 	// ReportOnly switches the repair of foreign changes off or on.
@@ -57,8 +59,13 @@ type Addresses interface {
 	Used(network netip.Prefix) (used int64, ok bool)
 }
 
-// firstConnection is the default of Reconciler.FirstConnection.
-const firstConnection = 5 * time.Second
+const (
+	// firstConnection is the default of Settings.FirstConnection.
+	firstConnection = 5 * time.Second
+	// firstCopy is how many of these intervals the first status waits while no attempt to connect has failed: the process
+	// copies the database. Together they are shorter than the time after which a leader without a database resigns.
+	firstCopy = 5
+)
 
 // nodeDelay is how long the status may lag behind events of nodes. A report reads all nodes, and each node that joins
 // causes several events.
@@ -126,11 +133,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, applied
 }
 
-// awaitConnection returns when the database is connected or refused, or after a delay.
+// awaitConnection returns when the database is connected or refused, or after a delay. The delay is longer while no attempt
+// to connect has failed, so that a slow copy of the database is not reported as an outage.
 func (r *Reconciler) awaitConnection(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.Settings.FirstConnection, firstConnection))
+	known := func() bool { return r.Database.Connected() || r.Database.Refused() != nil }
+	limit := cmp.Or(r.Settings.FirstConnection, firstConnection)
+	if !r.await(ctx, limit, known) {
+		r.await(ctx, (firstCopy-1)*limit, func() bool { return known() || r.Database.Failure() != nil })
+	}
+}
+
+// await reports whether the database came into a state within a time.
+func (r *Reconciler) await(ctx context.Context, limit time.Duration, reached func() bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	_ = r.Database.Wait(ctx, func() (bool, error) { return r.Database.Connected() || r.Database.Refused() != nil, nil })
+	return r.Database.Wait(ctx, func() (bool, error) { return reached(), nil }) == nil && reached()
 }
 
 func (r *Reconciler) apply(ctx context.Context, plan facts.Plan) error {

@@ -222,3 +222,15 @@ func TestDriftMode(t *testing.T) {
 		}
 	}
 }
+
+// An outage of the database is an event for each of four conditions, and so is its end.
+func TestEventsOfAnOutage(t *testing.T) {
+	b := newBed(t, nil, append(aReadyNode(t, 1, "4"), aNetwork("4"))...)
+	b.Reconcile("", "default")
+	for _, away := range []bool{true, false} {
+		b.Database.Away = away
+		if got := b.Reconcile("", "default").Events; len(got) != 4 {
+			t.Errorf("away %v: %d events, want 4:\n%s", away, len(got), strings.Join(got, "\n"))
+		}
+	}
+}

@@ -113,6 +113,9 @@ func (*recorder) Wait(context.Context, func() (bool, error)) error { return nil 
 // Refused is nil, because a plan requires our own database.
 func (*recorder) Refused() error { return nil }
 
+// Failure is nil, because the database is connected.
+func (*recorder) Failure() error { return nil }
+
 // Drifts is empty, because a plan has no foreign changes.
 func (*recorder) Drifts() ovndb.DriftReport { return ovndb.DriftReport{} }
 

@@ -37,9 +37,10 @@ type Reconciler struct {
 	Selectors *selection.Selectors
 	Events    events.EventRecorder
 	Triggers  *trigger.Set
-	// Clusters reconcile the cluster-wide policies, and Multi the MultiNetworkPolicies.
+	// Clusters reconcile the cluster-wide policies, Multi the MultiNetworkPolicies, and QoS the EgressQoSes.
 	Clusters []*Cluster
 	Multi    *Multi
+	QoS      *QoS
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -121,5 +122,5 @@ func (r *Reconciler) load(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.Multi.load(ctx)
+	return errors.Join(r.QoS.load(ctx), r.Multi.load(ctx))
 }

@@ -36,7 +36,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	}
 	r.Multi = &Multi{Reconciler: r, Optional: r.optional(multiKind(), env.Served, multiPolicyChanged)}
 	definitions.Kinds = append(definitions.Kinds, r.Multi.Optional)
-	return append(kinds, r.Multi.kind(), definitions.kind())
+	r.QoS = &QoS{r}
+	return append(kinds, r.Multi.kind(), r.QoS.kind(), definitions.kind())
 }
 
 func (r *Reconciler) kind() *kind.Kind {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent"
@@ -75,10 +76,14 @@ func (n *node) plugTrunk() (host string) {
 // setPhysical sets spec.physicalNetworks, as the operator does.
 func (n *node) setPhysical(all ...networkv1alpha1.NodePhysicalNetwork) {
 	n.Helper()
-	nn := &networkv1alpha1.NodeNetwork{}
-	n.must(api.Get(n.Context(), types.NamespacedName{Name: nodeName}, nn))
-	nn.Spec.PhysicalNetworks = all
-	n.must(api.Update(n.Context(), nn))
+	n.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the agent writes the status meanwhile
+		nn := &networkv1alpha1.NodeNetwork{}
+		if err := api.Get(n.Context(), types.NamespacedName{Name: nodeName}, nn); err != nil {
+			return err
+		}
+		nn.Spec.PhysicalNetworks = all
+		return api.Update(n.Context(), nn)
+	}))
 }
 
 // wantPhysical waits until the status has these physical networks: "dc brnic5", or "dc: why it is not ready".
@@ -196,9 +201,12 @@ func TestPodsOnASegmentOfTheDataCentre(t *testing.T) {
 		wantSegment(200)
 	})
 	n.del(web.pod)
+	// another program adds its mapping after ours
+	both := "other:br-other,dc:" + segmentBridge + ",late:br-late"
+	n.ovs.Ctl("set", "Open_vSwitch", ".", `external_ids:ovn-bridge-mappings="`+both+`"`)
 	n.setPhysical()
 	n.wantPhysical()
-	n.wantMappings("other:br-other")
+	n.wantMappings("other:br-other,late:br-late")
 	n.until("the link as before", func() error {
 		_, left := ovndb.Find(n.rows, &vswitchdb.Bridge{Name: segmentBridge})
 		have := linkOf(n, segmentNIC)
@@ -251,7 +259,11 @@ func receive(conn net.PacketConn, timeout time.Duration) error {
 
 func (n *node) wantMappings(want string) {
 	n.Helper()
-	n.until("mappings", func() error { return isTrue(n.mappings() == want, n.mappings()) })
+	entries := vswitchdb.SplitMappings(want)
+	slices.Sort(entries)
+	n.until("mappings", func() error {
+		return isTrue(slices.Equal(slices.Sorted(slices.Values(vswitchdb.SplitMappings(n.mappings()))), entries), n.mappings())
+	})
 }
 
 // linkOf describes a link: its flags, MTU, MAC and global addresses.

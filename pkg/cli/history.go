@@ -81,7 +81,7 @@ func runHistory(c *cobra.Command, target *cluster, output format, limit int, tex
 // kindsInNamespaces are the kinds with rows whose objects are in namespaces, with the other words for them.
 var kindsInNamespaces = map[string][]string{
 	"pod": {"po", "pods"}, "service": {"svc", "services"}, "networkpolicy": {"netpol", "networkpolicies"},
-	"multinetworkpolicy": {"multinetworkpolicies"}, "egressfirewall": {"egressfirewalls"},
+	"multinetworkpolicy": {"multinetworkpolicies"}, "egressfirewall": {"egressfirewalls"}, "egressqos": {"egressqoses"},
 }
 
 // kindsOfCluster are the other kinds of objects with rows.

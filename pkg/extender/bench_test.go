@@ -81,16 +81,16 @@ func newScheduling(tb testing.TB, nodes, pods int) *scheduling {
 func (s *scheduling) hold() {
 	s.Helper()
 	s.next++
-	asker, _, err := s.Floating.Asker(s.Context(), s.pod())
+	requester, _, err := s.Floating.Requester(s.Context(), s.pod())
 	if err != nil {
 		s.Fatal(err)
 	}
 	node := floating.Node{Name: "n", Labels: labels.Set{"rack": fmt.Sprint(s.next % 10)}}
-	choices, err := s.Floating.Book.Choose(asker, node)
+	choices, err := s.Floating.Book.Choose(requester, node)
 	if err != nil {
 		s.Fatal(err)
 	}
-	f := floating.Claimed(choices[0], asker, node.Name, metav1.Now())
+	f := floating.Claimed(choices[0], requester, node.Name, metav1.Now())
 	f.ResourceVersion = fmt.Sprint(s.next)
 	s.Floating.Book.Observe(f)
 }

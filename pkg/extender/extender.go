@@ -90,7 +90,7 @@ func (e *Extender) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *e
 		}
 	}
 	if len(fit) == 0 {
-		e.waiting.add(s.asker)
+		e.waiting.add(s.requester)
 	}
 	found := fitting(args, fit)
 	result.NodeNames, result.Nodes = found.NodeNames, found.Nodes

@@ -52,8 +52,8 @@ func (e *Extender) Handler() http.Handler {
 	return mux
 }
 
-// handle decodes a request, and encodes the answer. Prioritize and preempt have no field for an error, so that an error
-// of theirs is a status 500, which kube-scheduler logs.
+// handle decodes a request, and encodes the response. The responses of prioritize and preempt have no field for an error, so
+// handle returns status 500, which kube-scheduler logs.
 func handle[Args any](e *Extender, answer func(context.Context, *Args) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var args Args

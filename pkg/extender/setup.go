@@ -185,8 +185,8 @@ func on[T client.Object](set func(before, after T), remove func(T)) toolscache.R
 	}
 }
 
-// observe records a FloatingIP. An address without a pod, which had one before, may be what a pod waits for. When a pod
-// gets an address, others may be left, because few pods are woken at once.
+// observe records a FloatingIP, and wakes waiting pods: when an address loses its pod, because a pod may wait for it, and when
+// a pod gets an address, because few pods are woken at once and other addresses may be left.
 func (e *Extender) observe(before, f *networkv1alpha1.FloatingIP) {
 	e.Floating.Book.Observe(f)
 	if (before == nil || !hasPod(before)) && hasPod(f) && e.waiting.has(f.Spec.Pool) {
@@ -206,8 +206,8 @@ func (e *Extender) forget(f *networkv1alpha1.FloatingIP) {
 	e.waiting.publish(f.Spec.Pool)
 }
 
-// setPool records an IPPool as the operator's condition Ready says. While the operator has not judged a change yet, the
-// pool stays as it was, so that no pod gets an address of a range that is refused.
+// setPool records an IPPool if the operator's condition Ready is current. Until then the recorded pool stays, so that no pod
+// gets an address of a range that is refused.
 func (e *Extender) setPool(p *networkv1alpha1.IPPool) {
 	refused := "the operator has not accepted it yet"
 	ready := meta.FindStatusCondition(p.Status.Conditions, networkv1alpha1.ConditionReady)

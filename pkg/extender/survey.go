@@ -13,25 +13,25 @@ import (
 	"github.com/weft-network/weft/pkg/floating/claim"
 )
 
-// keptScore is the score of a node that carries what is kept for the pod, and fullScore the score of the nodes with
+// keptScore is the score of a node that carries an address kept for the pod, and fullScore the score of the nodes with
 // most free addresses. The node where a kept address was has extenderv1.MaxExtenderPriority.
 const (
 	keptScore = extenderv1.MaxExtenderPriority - 1
 	fullScore = keptScore - 1
 )
 
-// survey has what one pod gets on each of some nodes.
+// survey holds the addresses that a pod can get on each node of a request.
 type survey struct {
-	asker   floating.Asker
-	nodes   []floating.Node
-	answers []floating.Answer // one for each node
+	requester floating.Requester
+	nodes     []floating.Node
+	answers   []floating.Answer // one for each node
 }
 
 // request is what a pod requests.
 type request struct {
-	book    *floating.Book
-	asker   floating.Asker
-	invalid error // why no node carries an address
+	book      *floating.Book
+	requester floating.Requester
+	invalid   error // why no node carries an address
 }
 
 // request returns the request of a pod; wanted is false for a pod that requests no address.
@@ -43,17 +43,17 @@ func (e *Extender) request(ctx context.Context, pod *corev1.Pod) (r request, wan
 	if _, wanted, r.invalid = claim.Request(pod); r.invalid != nil || !wanted {
 		return r, r.invalid != nil, nil
 	}
-	if r.asker, _, err = e.Floating.Asker(ctx, pod); err != nil {
+	if r.requester, _, err = e.Floating.Requester(ctx, pod); err != nil {
 		return r, false, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return r, true, nil
 }
 
-// survey returns what the pod gets on each node.
+// survey computes the addresses that the pod can get on each node.
 func (r request) survey(nodes []floating.Node) survey {
-	s := survey{asker: r.asker, nodes: nodes}
+	s := survey{requester: r.requester, nodes: nodes}
 	if r.invalid == nil {
-		s.answers = r.book.Survey(r.asker, nodes)
+		s.answers = r.book.Survey(r.requester, nodes)
 		return s
 	}
 	s.answers = make([]floating.Answer, len(nodes))
@@ -72,7 +72,7 @@ func (r request) after(node floating.Node, victims *extenderv1.MetaVictims) erro
 	for _, pod := range victims.Pods {
 		ended = append(ended, types.UID(pod.UID))
 	}
-	_, err := r.book.ChooseAfter(r.asker, node, ended)
+	_, err := r.book.ChooseAfter(r.requester, node, ended)
 	return err
 }
 

@@ -20,20 +20,20 @@ const (
 	mostWaiting = 20000
 )
 
-// waiting remembers the pods that no node fits, because kube-scheduler does not watch FloatingIPs and would try them
-// again only when something else changes. The zero value is empty.
+// waiting holds the pods that no node fits. kube-scheduler does not watch FloatingIPs, so it would retry these pods only when
+// something else changes. The zero value is empty.
 type waiting struct {
 	mu   sync.Mutex
-	pods []floating.Asker // the longest waiting first
+	pods []floating.Requester // the longest waiting first
 	// freed are the pools with an address that became free; signal has an element while there are any.
 	freed  map[string]bool
 	signal chan struct{}
 }
 
-func (w *waiting) add(a floating.Asker) {
+func (w *waiting) add(a floating.Requester) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	same := func(o floating.Asker) bool { return o.UID == a.UID }
+	same := func(o floating.Requester) bool { return o.UID == a.UID }
 	if i := slices.IndexFunc(w.pods, same); i >= 0 {
 		w.pods[i] = a
 	} else if len(w.pods) < mostWaiting {
@@ -44,11 +44,11 @@ func (w *waiting) add(a floating.Asker) {
 func (w *waiting) remove(pod types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pods = slices.DeleteFunc(w.pods, func(o floating.Asker) bool { return o.UID == pod })
+	w.pods = slices.DeleteFunc(w.pods, func(o floating.Requester) bool { return o.UID == pod })
 }
 
 // of returns the pods that wait for a pool.
-func (w *waiting) of(pool string) (pods []floating.Asker) {
+func (w *waiting) of(pool string) (pods []floating.Requester) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, a := range w.pods {
@@ -63,10 +63,10 @@ func (w *waiting) of(pool string) (pods []floating.Asker) {
 func (w *waiting) has(pool string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.pods, func(a floating.Asker) bool { return a.Request.Pool == pool })
+	return slices.ContainsFunc(w.pods, func(a floating.Requester) bool { return a.Request.Pool == pool })
 }
 
-// channel returns the channel that has an element while pools are to be looked at.
+// channel returns the channel that has an element while pools have freed addresses.
 func (w *waiting) channel() chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,17 +120,17 @@ func (e *Extender) runWaiting(ctx context.Context) {
 func (e *Extender) wake(ctx context.Context, pool string) {
 	classes := e.Floating.Book.Classes(pool, e.nodes.all)
 	woken := 0
-	for _, asker := range e.waiting.of(pool) {
-		answers := e.Floating.Book.Survey(asker, classes)
+	for _, requester := range e.waiting.of(pool) {
+		answers := e.Floating.Book.Survey(requester, classes)
 		if !slices.ContainsFunc(answers, func(a floating.Answer) bool { return a.Err == nil }) {
 			continue
 		}
-		name := types.NamespacedName{Namespace: asker.Namespace, Name: asker.Name}
-		err := e.Wake(ctx, name, asker.UID, pool)
+		name := types.NamespacedName{Namespace: requester.Namespace, Name: requester.Name}
+		err := e.Wake(ctx, name, requester.UID, pool)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
 			e.Log.Error(err, "cannot wake a pod that waits for an address; kube-scheduler tries it again within five minutes", "pod", name)
 		}
-		e.waiting.remove(asker.UID)
+		e.waiting.remove(requester.UID)
 		if err == nil {
 			woken++
 		}

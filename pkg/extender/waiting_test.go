@@ -20,19 +20,19 @@ import (
 func TestManyAddressesAtOnce(t *testing.T) {
 	const pods = 3*wokenAtOnce + 1
 	ctx := t.Context()
-	woken := make(chan floating.Asker, pods+1)
+	woken := make(chan floating.Requester, pods+1)
 	e := &Extender{Floating: claim.New(nil, nil, time.Now)}
-	askers := map[types.UID]floating.Asker{}
+	requesters := map[types.UID]floating.Requester{}
 	e.Wake = func(_ context.Context, _ types.NamespacedName, uid types.UID, _ string) error {
-		woken <- askers[uid]
+		woken <- requesters[uid]
 		return nil
 	}
 	e.nodes.set("n1", labels.Set{})
 	for i := range pods + 5 {
-		a := floating.Asker{Namespace: "demo", Name: fmt.Sprint("p", i), UID: types.UID(fmt.Sprint("uid-", i)),
+		a := floating.Requester{Namespace: "demo", Name: fmt.Sprint("p", i), UID: types.UID(fmt.Sprint("uid-", i)),
 			Request: networkv1alpha1.FloatingRequest{Pool: "web", Count: 1, Policy: networkv1alpha1.ReleaseWithPod}}
 		a.Workload = floating.Workload{APIVersion: "v1", Kind: "Pod", Namespace: a.Namespace, Name: a.Name}
-		askers[a.UID] = a
+		requesters[a.UID] = a
 		e.waiting.add(a)
 	}
 	go e.runWaiting(ctx)

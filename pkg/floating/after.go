@@ -10,7 +10,7 @@ import (
 
 // ChooseAfter is Choose as it would be after the end of pods: addresses with policy Pod are free, all others are kept.
 // The book does not change.
-func (b *Book) ChooseAfter(a Asker, node Node, ended []types.UID) ([]Choice, error) {
+func (b *Book) ChooseAfter(a Requester, node Node, ended []types.UID) ([]Choice, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	had := map[netip.Addr]*networkv1alpha1.FloatingIP{}

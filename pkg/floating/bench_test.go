@@ -25,7 +25,7 @@ func large(b *testing.B) (*floating.Book, []floating.Node) {
 	for i := range 5000 {
 		address := netip.AddrFrom4([4]byte{10, byte(i%10 + 1), byte(i / 10 / 256), byte(i / 10)})
 		pod := fmt.Sprint("web-", i)
-		a := askerOf("Deployment web", pod, "release-policy=immutable")
+		a := requesterOf("Deployment web", pod, "release-policy=immutable")
 		f := floating.Claimed(floating.Choice{Address: address}, a, fmt.Sprint(i%10, "-none"), metav1.Now())
 		f.UID, f.ResourceVersion = types.UID(pod), strconv.Itoa(i+1)
 		if i%4 > 1 {
@@ -46,12 +46,12 @@ func large(b *testing.B) (*floating.Book, []floating.Node) {
 // BenchmarkSurvey measures what a scheduler's filter of one pod costs over 500 nodes.
 func BenchmarkSurvey(b *testing.B) {
 	book, nodes := large(b)
-	for name, a := range map[string]floating.Asker{
-		"a workload with 3,750 addresses": askerOf("Deployment web", "x"),
-		"a workload without":              askerOf("Deployment other", "x"),
-		"ranges":                          askerOf("StatefulSet db", "db-0", `ranges=[["10.5.0.0-10.7.7.207"]]`),
-		"three addresses":                 askerOf("StatefulSet db", "db-0", "count=3"),
-		"none is free":                    askerOf("StatefulSet db", "db-0", `ranges=[["10.5.0.0-10.5.0.1"]]`),
+	for name, a := range map[string]floating.Requester{
+		"a workload with 3,750 addresses": requesterOf("Deployment web", "x"),
+		"a workload without":              requesterOf("Deployment other", "x"),
+		"ranges":                          requesterOf("StatefulSet db", "db-0", `ranges=[["10.5.0.0-10.7.7.207"]]`),
+		"three addresses":                 requesterOf("StatefulSet db", "db-0", "count=3"),
+		"none is free":                    requesterOf("StatefulSet db", "db-0", `ranges=[["10.5.0.0-10.5.0.1"]]`),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -72,7 +72,7 @@ func BenchmarkClaim(b *testing.B) {
 	for b.Loop() {
 		i++
 		pod := fmt.Sprint("new-", i%10000)
-		a := askerOf("StatefulSet db", pod)
+		a := requesterOf("StatefulSet db", pod)
 		choices, err := book.Choose(a, nodes[i%len(nodes)])
 		if err != nil {
 			b.Fatal(err)
@@ -90,12 +90,12 @@ func TestTheSizeOfAWorkloadDoesNotMatter(t *testing.T) {
 		book.SetPool(poolOf(t, "web", "10.1.0.0-10.1.15.255 rack=1"), "")
 		var last *networkv1alpha1.FloatingIP
 		for i := range pods {
-			a := askerOf("Deployment web", fmt.Sprint("web-", i), "release-policy=immutable")
+			a := requesterOf("Deployment web", fmt.Sprint("web-", i), "release-policy=immutable")
 			last = floating.Claimed(floating.Choice{Address: netip.AddrFrom4([4]byte{10, 1, byte(i / 256), byte(i)})}, a, "1-a", metav1.Now())
 			last.ResourceVersion = strconv.Itoa(i + 1)
 			book.Observe(last)
 		}
-		a, nodes := askerOf("Deployment web", "new", "release-policy=immutable"), []floating.Node{nodeOf("1-a"), nodeOf("2-b")}
+		a, nodes := requesterOf("Deployment web", "new", "release-policy=immutable"), []floating.Node{nodeOf("1-a"), nodeOf("2-b")}
 		choose = testing.AllocsPerRun(20, func() {
 			if _, err := book.Choose(a, nodes[0]); err != nil {
 				t.Fatal(err)
@@ -119,18 +119,18 @@ func TestSurveyIsChoose(t *testing.T) {
 	w.pool("192.0.2.0/29 rack=1", "192.0.2.8/29 rack=2", "2001:db8::/120")
 	nodes := []floating.Node{nodeOf("1a"), nodeOf("1b"), nodeOf("2a"), nodeOf("2b"), nodeOf("3a"), nodeOf("3b")}
 	for i, node := range []string{"1a", "1b", "2a"} {
-		w.get(askerOf("DaemonSet agent", fmt.Sprint("agent-", i), "release-policy=immutable"), node)
-		w.get(askerOf("StatefulSet db", fmt.Sprint("db-", i), "release-policy=immutable", "count=1"), node)
+		w.get(requesterOf("DaemonSet agent", fmt.Sprint("agent-", i), "release-policy=immutable"), node)
+		w.get(requesterOf("StatefulSet db", fmt.Sprint("db-", i), "release-policy=immutable", "count=1"), node)
 		w.end(fmt.Sprint("agent-", i), 9)
 		if i == 1 {
 			w.end("db-1", 9)
 		}
 	}
-	for _, a := range []floating.Asker{
-		askerOf("DaemonSet agent", "agent-x"), askerOf("StatefulSet db", "db-0"),
-		askerOf("StatefulSet db", "db-1", "uid=new"), askerOf("StatefulSet db", "db-2", "uid=new"),
-		askerOf("Deployment web", "web"), askerOf("Deployment web", "web", "count=9"),
-		askerOf("Pod x", "x", `ranges=[["192.0.2.8/29"]]`), {Namespace: "demo", Name: "no-pool", UID: "no-pool"},
+	for _, a := range []floating.Requester{
+		requesterOf("DaemonSet agent", "agent-x"), requesterOf("StatefulSet db", "db-0"),
+		requesterOf("StatefulSet db", "db-1", "uid=new"), requesterOf("StatefulSet db", "db-2", "uid=new"),
+		requesterOf("Deployment web", "web"), requesterOf("Deployment web", "web", "count=9"),
+		requesterOf("Pod x", "x", `ranges=[["192.0.2.8/29"]]`), {Namespace: "demo", Name: "no-pool", UID: "no-pool"},
 	} {
 		for i, answer := range w.Survey(a, nodes) {
 			choices, err := w.Choose(a, nodes[i])
@@ -139,7 +139,7 @@ func TestSurveyIsChoose(t *testing.T) {
 			}
 		}
 	}
-	free := w.Survey(askerOf("Deployment web", "web"), nodes)
+	free := w.Survey(requesterOf("Deployment web", "web"), nodes)
 	if free[0].Free <= free[4].Free || free[0].Free != free[1].Free {
 		t.Errorf("free addresses: %d on rack 1, %d on rack 3", free[0].Free, free[4].Free)
 	}

@@ -50,7 +50,7 @@ type shelf struct {
 	selector  []int
 	// sizes are the numbers of addresses of the segments.
 	sizes []int64
-	// taken counts the addresses of each segment that nobody else can get, because of a holder or a reservation.
+	// taken counts the addresses of each segment that have a holder or a reservation.
 	taken []int64
 	// next is an address of each segment before which all have a FloatingIP; not valid: all have.
 	next []netip.Addr

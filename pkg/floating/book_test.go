@@ -76,7 +76,7 @@ func TestStaleVersions(t *testing.T) {
 	b.SetPool(poolOf(t, "web", "192.0.2.1-192.0.2.2"), "")
 	address := netip.MustParseAddr("192.0.2.1")
 	version := func(uid types.UID, version, pod string) *networkv1alpha1.FloatingIP {
-		f := floating.Claimed(floating.Choice{Address: address}, askerOf("StatefulSet db", pod), "1a", metav1.Time{})
+		f := floating.Claimed(floating.Choice{Address: address}, requesterOf("StatefulSet db", pod), "1a", metav1.Time{})
 		f.UID, f.ResourceVersion = uid, version
 		return f
 	}
@@ -176,7 +176,7 @@ func TestDecisions(t *testing.T) {
 		"Never after its TTL": {"Deployment web", "a", never72h, exists, 73 * time.Hour, released},
 	} {
 		choice := floating.Choice{Address: netip.MustParseAddr("192.0.2.1")}
-		f := floating.Claimed(choice, askerOf(c.workload, c.pod, c.fields...), "1a", metav1.NewTime(now))
+		f := floating.Claimed(choice, requesterOf(c.workload, c.pod, c.fields...), "1a", metav1.NewTime(now))
 		if got := floating.Decide(f, c.state, floating.NewBook().Before, now.Add(-c.ago), now); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
@@ -211,7 +211,7 @@ func TestHistoryOfAnAddress(t *testing.T) {
 	w.pool("2001:db8::a")
 	for i := range networkv1alpha1.HistoryLength + 3 {
 		pod := fmt.Sprint("db-", i)
-		w.is(w.get(askerOf("StatefulSet db", pod), "1a"), "2001:db8::a")
+		w.is(w.get(requesterOf("StatefulSet db", pod), "1a"), "2001:db8::a")
 		w.end(pod, 100)
 	}
 	f := w.Get(netip.MustParseAddr("2001:db8::a"))
@@ -272,7 +272,7 @@ func TestBefore(t *testing.T) {
 	book := floating.NewBook()
 	book.SetPool(poolOf(t, "web", "192.0.2.0/28", "2001:db8::/124"), "")
 	observe := func(version int, address, pod string, index int32, ended bool) *networkv1alpha1.FloatingIP {
-		a := askerOf("Deployment web", pod, "release-policy=immutable")
+		a := requesterOf("Deployment web", pod, "release-policy=immutable")
 		f := floating.Claimed(floating.Choice{Address: netip.MustParseAddr(address), Index: index}, a, "1a", metav1.Now())
 		if ended {
 			f = floating.Ended(f, floating.Outcome{}, metav1.Now())

@@ -13,16 +13,16 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// Asker is a pod that requests addresses.
-type Asker struct {
+// Requester is a pod that requests addresses.
+type Requester struct {
 	Namespace, Name string
 	UID             types.UID
 	Workload        Workload
 	// WorkloadUID is the UID of the workload.
 	WorkloadUID types.UID
 	Request     networkv1alpha1.FloatingRequest
-	// Has are the addresses at the pod's port. A running pod whose FloatingIP lost its holder gets them again, if
-	// nobody else has them.
+	// Has are the addresses at the pod's port. A running pod whose FloatingIP lost its holder gets them again, unless
+	// another pod has them.
 	Has []netip.Addr
 	// NamespaceLabels are the labels of the pod's namespace.
 	NamespaceLabels labels.Set
@@ -78,14 +78,14 @@ func (e *UnavailableError) Error() string {
 // Choose returns the addresses that a pod gets on a node: the addresses that it has, else addresses that its name or its workload
 // kept, else free ones. The error is an *UnavailableError that names the pool and the reason. A pod that has its
 // addresses keeps them, whatever its request says now.
-func (b *Book) Choose(a Asker, node Node) ([]Choice, error) {
+func (b *Book) Choose(a Requester, node Node) ([]Choice, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.choose(a, node)
 }
 
 // Reserve is Choose for a caller that writes the choices next. Others do not get the addresses until Done is called.
-func (b *Book) Reserve(a Asker, node Node) ([]Choice, error) {
+func (b *Book) Reserve(a Requester, node Node) ([]Choice, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	choices, err := b.choose(a, node)
@@ -106,7 +106,7 @@ func (b *Book) Done(pod types.UID, choices []Choice) {
 	}
 }
 
-func (b *Book) choose(a Asker, node Node) ([]Choice, error) {
+func (b *Book) choose(a Requester, node Node) ([]Choice, error) {
 	c, err := b.chooser(a)
 	if err != nil {
 		return nil, err
@@ -145,10 +145,10 @@ func (b *Book) HasExtra(pod types.UID) bool {
 type Answer struct {
 	Choices []Choice
 	Err     error
-	// Never says why the pod gets nothing on the node whoever else ends, because no segment of a family of the pool is
-	// carried there; nil: it may get something. It is of interest if Err is not nil.
+	// Never is why the pod can never get an address on the node: the node carries no segment of a family of the pool. It is
+	// nil if the end of other pods can help. It has a meaning only if Err is not nil.
 	Never error
-	// Free counts the addresses that nobody has on the segments that the node carries, of the family with fewer.
+	// Free counts the unused addresses on the segments that the node carries, in the family with fewer.
 	Free int64
 }
 
@@ -171,7 +171,7 @@ func (a *Answer) Was(node string) bool {
 
 // Survey returns what Choose would return for each node, for a scheduler. It evaluates nodes that carry the same
 // segments once.
-func (b *Book) Survey(a Asker, nodes []Node) []Answer {
+func (b *Book) Survey(a Requester, nodes []Node) []Answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	answers := make([]Answer, len(nodes))
@@ -223,7 +223,7 @@ func (b *Book) Classes(pool string, nodes iter.Seq[Node]) (classes []Node) {
 }
 
 // Claimed returns the FloatingIP that gives a choice to a pod on a node. The caller writes it.
-func Claimed(c Choice, a Asker, node string, now metav1.Time) *networkv1alpha1.FloatingIP {
+func Claimed(c Choice, a Requester, node string, now metav1.Time) *networkv1alpha1.FloatingIP {
 	f := &networkv1alpha1.FloatingIP{}
 	if c.Had != nil {
 		f = c.Had.DeepCopy()

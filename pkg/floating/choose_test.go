@@ -18,20 +18,20 @@ func TestPolicyPod(t *testing.T) {
 	w := newWorld(t)
 	w.pool("192.0.2.1-192.0.2.3")
 	for i, want := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"} {
-		w.is(w.get(askerOf("Deployment web", string(rune('a'+i))), "1a"), want)
+		w.is(w.get(requesterOf("Deployment web", string(rune('a'+i))), "1a"), want)
 	}
-	w.is(w.get(askerOf("Deployment web", "d"), "1a"), "IPPool web: all its IPv4 addresses are in use; "+
+	w.is(w.get(requesterOf("Deployment web", "d"), "1a"), "IPPool web: all its IPv4 addresses are in use; "+
 		"it waits for the end of a pod of Deployment demo/web, such as a, which has 192.0.2.1")
-	w.is(w.get(askerOf("Deployment other", "d"), "1a"), "IPPool web: all its IPv4 addresses are in use")
+	w.is(w.get(requesterOf("Deployment other", "d"), "1a"), "IPPool web: all its IPv4 addresses are in use")
 	w.end("c", 3)
 	w.end("a", 3)
 	w.is(w.holders(), "192.0.2.1:- 192.0.2.2:b 192.0.2.3:-")
-	w.is(w.get(askerOf("Deployment other", "d"), "1a"), "192.0.2.3")
-	w.is(w.get(askerOf("StatefulSet db", "db-0"), "1a"), "192.0.2.1")
+	w.is(w.get(requesterOf("Deployment other", "d"), "1a"), "192.0.2.3")
+	w.is(w.get(requesterOf("StatefulSet db", "db-0"), "1a"), "192.0.2.1")
 	w.end("db-0", 1)
-	w.is(w.get(askerOf("Job import", "import-x"), "1a"), "192.0.2.1")
+	w.is(w.get(requesterOf("Job import", "import-x"), "1a"), "192.0.2.1")
 	w.end("b", -1)
-	w.is(w.get(askerOf("Pod bare", "bare"), "1a"), "192.0.2.2")
+	w.is(w.get(requesterOf("Pod bare", "bare"), "1a"), "192.0.2.2")
 	if got := w.Counts("web"); got != (floating.Counts{Total: 3, Used: 3}) {
 		t.Errorf("counts %+v", got)
 	}
@@ -42,11 +42,11 @@ func TestStatefulSetKeepsAddressesByPod(t *testing.T) {
 	for _, policy := range []string{"policy", "Immutable", "Never"} {
 		w := newWorld(t)
 		w.pool("192.0.2.1-192.0.2.8 rack=1", "192.0.2.64/29 rack=2", "2001:db8::/120")
-		pod := func(name, uid string) floating.Asker {
-			return askerOf("StatefulSet db", name, "release-policy="+policy, "uid="+uid)
+		pod := func(name, uid string) floating.Requester {
+			return requesterOf("StatefulSet db", name, "release-policy="+policy, "uid="+uid)
 		}
 		if policy == "policy" {
-			pod = func(name, uid string) floating.Asker { return askerOf("StatefulSet db", name, "uid="+uid) }
+			pod = func(name, uid string) floating.Requester { return requesterOf("StatefulSet db", name, "uid="+uid) }
 		}
 		w.is(w.get(pod("db-0", "u0"), "1a"), "192.0.2.1 2001:db8::")
 		w.is(w.get(pod("db-1", "u1"), "2a"), "192.0.2.64 2001:db8::1")
@@ -68,7 +68,7 @@ func TestStatefulSetKeepsAddressesByPod(t *testing.T) {
 }
 
 func TestStatefulSetScaledAndDeleted(t *testing.T) {
-	db := askerOf("StatefulSet db", "db-0").Workload
+	db := requesterOf("StatefulSet db", "db-0").Workload
 	for _, c := range []struct {
 		policy, want string
 		state        floating.State
@@ -84,7 +84,7 @@ func TestStatefulSetScaledAndDeleted(t *testing.T) {
 		w := newWorld(t)
 		w.pool("192.0.2.0/28")
 		for _, pod := range []string{"db-0", "db-1", "db-2"} {
-			w.get(askerOf("StatefulSet db", pod, "release-policy="+c.policy), "1a")
+			w.get(requesterOf("StatefulSet db", pod, "release-policy="+c.policy), "1a")
 			w.end(pod, 3)
 		}
 		w.again(db, c.state)
@@ -96,13 +96,15 @@ func TestStatefulSetScaledAndDeleted(t *testing.T) {
 func TestDeploymentKeepsAddresses(t *testing.T) {
 	w := newWorld(t)
 	w.pool("192.0.2.1-192.0.2.4")
-	pod := func(name string) floating.Asker { return askerOf("Deployment web", name, "release-policy=immutable") }
+	pod := func(name string) floating.Requester {
+		return requesterOf("Deployment web", name, "release-policy=immutable")
+	}
 	w.get(pod("a"), "1a")
 	w.get(pod("b"), "1a")
 	w.get(pod("c"), "1a")
 	w.end("b", 3)
 	w.is(w.holders(), "192.0.2.1:a 192.0.2.2:(web) 192.0.2.3:c")
-	w.is(w.get(askerOf("Deployment other", "o"), "1a"), "192.0.2.4")
+	w.is(w.get(requesterOf("Deployment other", "o"), "1a"), "192.0.2.4")
 	w.is(w.get(pod("d"), "2a"), "192.0.2.2")
 	w.end("a", 2)
 	w.end("c", 2)
@@ -120,8 +122,8 @@ func TestDeploymentKeepsAddresses(t *testing.T) {
 func TestRollingUpdate(t *testing.T) {
 	w := newWorld(t)
 	w.pool("192.0.2.1-192.0.2.2 rack=1", "192.0.2.16-192.0.2.31 rack=2")
-	pod := func(name string) floating.Asker {
-		return askerOf("Deployment web", name, "release-policy=immutable", "limit=2")
+	pod := func(name string) floating.Requester {
+		return requesterOf("Deployment web", name, "release-policy=immutable", "limit=2")
 	}
 	w.get(pod("old-1"), "1a")
 	w.get(pod("old-2"), "1b")
@@ -144,7 +146,9 @@ func TestRollingUpdate(t *testing.T) {
 func TestKeptAddressOnAnotherSegment(t *testing.T) {
 	w := newWorld(t)
 	w.pool("192.0.2.1-192.0.2.2 rack=1", "192.0.2.17 rack=2")
-	pod := func(name string) floating.Asker { return askerOf("Deployment web", name, "release-policy=immutable") }
+	pod := func(name string) floating.Requester {
+		return requesterOf("Deployment web", name, "release-policy=immutable")
+	}
 	w.get(pod("a"), "1a")
 	w.end("a", 1)
 	w.is(w.get(pod("b"), "2a"), "192.0.2.17")
@@ -159,7 +163,9 @@ func TestKeptAddressOnAnotherSegment(t *testing.T) {
 func TestDaemonSetReturnsToItsNode(t *testing.T) {
 	w := newWorld(t)
 	w.pool("192.0.2.1-192.0.2.9")
-	pod := func(name string) floating.Asker { return askerOf("DaemonSet agent", name, "release-policy=immutable") }
+	pod := func(name string) floating.Requester {
+		return requesterOf("DaemonSet agent", name, "release-policy=immutable")
+	}
 	for _, node := range []string{"1a", "1b", "1c"} {
 		w.get(pod(node+"-x"), node)
 	}
@@ -177,12 +183,13 @@ func TestDaemonSetReturnsToItsNode(t *testing.T) {
 func TestBarePod(t *testing.T) {
 	w := newWorld(t)
 	w.pool("192.0.2.1-192.0.2.9")
-	w.is(w.get(askerOf("Pod sip", "sip", "uid=u1", "release-policy=never"), "1a"), "192.0.2.1")
-	w.is(w.get(askerOf("Pod sip", "sip", "uid=u2", "release-policy=never"), "1a"), "IPPool web: 192.0.2.1 belongs to this pod's name; ...")
+	w.is(w.get(requesterOf("Pod sip", "sip", "uid=u1", "release-policy=never"), "1a"), "192.0.2.1")
+	w.is(w.get(requesterOf("Pod sip", "sip", "uid=u2", "release-policy=never"), "1a"),
+		"IPPool web: 192.0.2.1 belongs to this pod's name; ...")
 	w.end("u1", -1)
 	w.is(w.holders(), "192.0.2.1:(sip)")
-	w.is(w.get(askerOf("Pod other", "other"), "1a"), "192.0.2.2")
-	w.is(w.get(askerOf("Pod sip", "sip", "uid=u2"), "1b"), "192.0.2.1")
+	w.is(w.get(requesterOf("Pod other", "other"), "1a"), "192.0.2.2")
+	w.is(w.get(requesterOf("Pod sip", "sip", "uid=u2"), "1b"), "192.0.2.1")
 	w.end("u2", -1)
 	w.is(w.holders(), "192.0.2.1:- 192.0.2.2:other")
 }
@@ -191,14 +198,14 @@ func TestRangesForEachAddress(t *testing.T) {
 	const ranges = `ranges=[["192.0.2.10-192.0.2.11","2001:db8::10"],["192.0.2.11-192.0.2.12"]]`
 	w := newWorld(t)
 	w.pool("192.0.2.0/28", "2001:db8::/120")
-	w.is(w.get(askerOf("StatefulSet db", "db-0", ranges), "1a"), "192.0.2.10 2001:db8::10 192.0.2.11 2001:db8::")
-	w.is(w.get(askerOf("StatefulSet db", "db-1", ranges), "1a"),
+	w.is(w.get(requesterOf("StatefulSet db", "db-0", ranges), "1a"), "192.0.2.10 2001:db8::10 192.0.2.11 2001:db8::")
+	w.is(w.get(requesterOf("StatefulSet db", "db-1", ranges), "1a"),
 		"IPPool web: no address of the requested ranges [192.0.2.10-192.0.2.11] is free")
-	w.is(w.get(askerOf("Pod x", "x", `ranges=[["198.51.100.1"]]`), "1a"),
+	w.is(w.get(requesterOf("Pod x", "x", `ranges=[["198.51.100.1"]]`), "1a"),
 		"IPPool web: no address of the requested ranges [198.51.100.1] is free")
 	w.end("db-0", 0)
-	w.is(w.get(askerOf("Pod x", "x", `ranges=[["192.0.2.10","2001:db8::10"]]`), "1a"), "192.0.2.10 2001:db8::10")
-	w.is(w.get(askerOf("StatefulSet db", "db-1", ranges), "1a"), "IPPool web: no address of the requested ranges [2001:db8::10] is free")
+	w.is(w.get(requesterOf("Pod x", "x", `ranges=[["192.0.2.10","2001:db8::10"]]`), "1a"), "192.0.2.10 2001:db8::10")
+	w.is(w.get(requesterOf("StatefulSet db", "db-1", ranges), "1a"), "IPPool web: no address of the requested ranges [2001:db8::10] is free")
 }
 
 // What a Deployment kept for one of several addresses goes to the same of a new pod, because its ranges differ and the
@@ -206,8 +213,8 @@ func TestRangesForEachAddress(t *testing.T) {
 func TestKeptAddressesOfPodsWithSeveral(t *testing.T) {
 	w := newWorld(t)
 	w.pool("192.0.2.1-192.0.2.6")
-	pod := func(name string) floating.Asker {
-		return askerOf("Deployment web", name, "release-policy=immutable", "count=2")
+	pod := func(name string) floating.Requester {
+		return requesterOf("Deployment web", name, "release-policy=immutable", "count=2")
 	}
 	w.is(w.get(pod("a"), "1a"), "192.0.2.1 192.0.2.2")
 	w.is(w.get(pod("b"), "1a"), "192.0.2.3 192.0.2.4")
@@ -225,34 +232,34 @@ func TestReservedAddresses(t *testing.T) {
 	w.pool("192.0.2.1-192.0.2.3")
 	w.reserve("192.0.2.1", true)
 	w.reserve("192.0.2.3", true)
-	w.is(w.get(askerOf("StatefulSet db", "db-0", "release-policy=immutable"), "1a"), "192.0.2.2")
-	w.is(w.get(askerOf("Pod x", "x"), "1a"), "IPPool web: all its IPv4 addresses are in use")
+	w.is(w.get(requesterOf("StatefulSet db", "db-0", "release-policy=immutable"), "1a"), "192.0.2.2")
+	w.is(w.get(requesterOf("Pod x", "x"), "1a"), "IPPool web: all its IPv4 addresses are in use")
 	w.reserve("192.0.2.2", true)
 	w.end("db-0", 1)
-	w.is(w.get(askerOf("Pod x", "x"), "1a"), "IPPool web: all its IPv4 addresses are in use")
-	w.is(w.get(askerOf("StatefulSet db", "db-0", "uid=u2"), "1a"), "192.0.2.2")
+	w.is(w.get(requesterOf("Pod x", "x"), "1a"), "IPPool web: all its IPv4 addresses are in use")
+	w.is(w.get(requesterOf("StatefulSet db", "db-0", "uid=u2"), "1a"), "192.0.2.2")
 	w.end("u2", 1)
-	w.is(w.get(askerOf("StatefulSet db", "db-0", "uid=u3"), "1a"), "IPPool web: all its IPv4 addresses are in use")
+	w.is(w.get(requesterOf("StatefulSet db", "db-0", "uid=u3"), "1a"), "IPPool web: all its IPv4 addresses are in use")
 	w.reserve("192.0.2.3", false)
-	w.is(w.get(askerOf("Pod x", "x"), "1a"), "192.0.2.3")
+	w.is(w.get(requesterOf("Pod x", "x"), "1a"), "192.0.2.3")
 }
 
 func TestPoolsThatGiveNothing(t *testing.T) {
 	w := newWorld(t)
-	w.is(w.get(askerOf("Pod x", "x"), "1a"), "IPPool web: there is no IPPool of this name")
+	w.is(w.get(requesterOf("Pod x", "x"), "1a"), "IPPool web: there is no IPPool of this name")
 	pool := poolOf(t, "web", "192.0.2.1-192.0.2.9")
 	pool.Namespaces = labels.SelectorFromSet(labels.Set{"team": "web"})
 	w.SetPool(pool, "")
-	w.is(w.get(askerOf("Pod x", "x"), "1a"), "IPPool web: spec.namespaces does not select namespace demo")
-	x := askerOf("Pod x", "x")
+	w.is(w.get(requesterOf("Pod x", "x"), "1a"), "IPPool web: spec.namespaces does not select namespace demo")
+	x := requesterOf("Pod x", "x")
 	x.NamespaceLabels = labels.Set{"team": "web"}
 	w.is(w.get(x, "1a"), "192.0.2.1")
 	w.SetPool(pool, "range 192.0.2.1 overlaps IPPool other")
-	y := askerOf("Pod y", "y")
+	y := requesterOf("Pod y", "y")
 	y.NamespaceLabels = x.NamespaceLabels
 	w.is(w.get(y, "1a"), "IPPool web: it is not in force: range 192.0.2.1 overlaps IPPool other")
 	w.is(w.get(x, "1a"), "192.0.2.1")
-	w.is(w.get(askerOf("Pod x", "x"), "1a"), "192.0.2.1")
+	w.is(w.get(requesterOf("Pod x", "x"), "1a"), "192.0.2.1")
 	w.RemovePool("web")
 	w.is(w.get(x, "1a"), "192.0.2.1")
 	w.is(w.get(y, "1a"), "IPPool web: there is no IPPool of this name")
@@ -265,19 +272,21 @@ func TestPoolsThatGiveNothing(t *testing.T) {
 func TestPoolsShrinkAndGrow(t *testing.T) {
 	w := newWorld(t)
 	w.pool("192.0.2.1-192.0.2.2", "192.0.2.16-192.0.2.17")
-	pod := func(name string) floating.Asker { return askerOf("Deployment web", name, "release-policy=immutable") }
+	pod := func(name string) floating.Requester {
+		return requesterOf("Deployment web", name, "release-policy=immutable")
+	}
 	w.get(pod("a"), "1a")
-	w.get(askerOf("Pod x", "x"), "1a")
+	w.get(requesterOf("Pod x", "x"), "1a")
 	w.end("x", -1)
 	w.pool("192.0.2.16-192.0.2.17")
 	w.is(w.get(pod("a"), "1a"), "192.0.2.1")
-	w.is(w.get(askerOf("Pod y", "y"), "1a"), "192.0.2.16")
+	w.is(w.get(requesterOf("Pod y", "y"), "1a"), "192.0.2.16")
 	w.end("a", 1)
 	w.is(w.get(pod("b"), "1a"), "192.0.2.17")
-	w.is(w.get(askerOf("Pod z", "z"), "1a"), "IPPool web: all its IPv4 addresses are in use")
+	w.is(w.get(requesterOf("Pod z", "z"), "1a"), "IPPool web: all its IPv4 addresses are in use")
 	w.pool("192.0.2.1-192.0.2.17")
-	w.is(w.get(askerOf("Pod z", "z"), "1a"), "192.0.2.2")
-	w.is(w.get(askerOf("Pod v", "v"), "1a"), "192.0.2.3")
+	w.is(w.get(requesterOf("Pod z", "z"), "1a"), "192.0.2.2")
+	w.is(w.get(requesterOf("Pod v", "v"), "1a"), "192.0.2.3")
 	if got := w.Counts("web"); got != (floating.Counts{Total: 17, Used: 4, Kept: 1}) {
 		t.Errorf("counts %+v", got)
 	}
@@ -288,7 +297,7 @@ func TestPoolsShrinkAndGrow(t *testing.T) {
 func TestAddressesOfAPodThatIsNotBound(t *testing.T) {
 	w := newWorld(t)
 	w.pool("192.0.2.1-192.0.2.9 rack=1", "192.0.2.17-192.0.2.18 rack=2")
-	a := askerOf("Deployment web", "a", "release-policy=immutable", "limit=1")
+	a := requesterOf("Deployment web", "a", "release-policy=immutable", "limit=1")
 	w.is(w.get(a, "1a"), "192.0.2.1")
 	w.is(w.get(a, "1b"), "192.0.2.1")
 	w.is(w.get(a, "2a"), "192.0.2.17")
@@ -296,16 +305,16 @@ func TestAddressesOfAPodThatIsNotBound(t *testing.T) {
 	w.is(w.get(a, "3a"), "IPPool web: its free IPv4 addresses are carried by other nodes, not by node 3a")
 	w.is(w.drop(a, "2a"), "192.0.2.1")
 	w.is(w.get(a, "2b"), "192.0.2.17")
-	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "2a"),
+	w.is(w.get(requesterOf("StatefulSet db", "db-0", "count=2"), "2a"),
 		"IPPool web: its free IPv4 addresses are carried by other nodes, not by node 2a")
-	w.is(w.get(askerOf("StatefulSet db", "db-0", "count=2"), "1a"), "192.0.2.1 192.0.2.2")
+	w.is(w.get(requesterOf("StatefulSet db", "db-0", "count=2"), "1a"), "192.0.2.1 192.0.2.2")
 }
 
 // A pod that got its address without a node, by its gate, gets another address where nodes do not carry it.
 func TestAddressesOfAPodWithoutANode(t *testing.T) {
 	w := newWorld(t)
 	w.pool("192.0.2.1 rack=1", "192.0.2.17 rack=2")
-	a, rack := askerOf("Pod a", "a"), func(name string) floating.Node { return floating.Node{Labels: nodeOf(name).Labels} }
+	a, rack := requesterOf("Pod a", "a"), func(name string) floating.Node { return floating.Node{Labels: nodeOf(name).Labels} }
 	choices, err := w.Choose(a, rack("1"))
 	if err != nil {
 		t.Fatal(err)
@@ -316,7 +325,7 @@ func TestAddressesOfAPodWithoutANode(t *testing.T) {
 		t.Errorf("in rack 2: %v, %v", choices, err)
 	}
 	w.is(w.get(a, "3a"), "IPPool web: its free IPv4 addresses are carried by other nodes, not by node 3a")
-	w.is(w.get(askerOf("Pod b", "b"), "2a"), "192.0.2.17")
+	w.is(w.get(requesterOf("Pod b", "b"), "2a"), "192.0.2.17")
 	w.is(w.get(a, "2a"), "IPPool web: its free IPv4 addresses are carried by other nodes, not by node 2a")
 	w.is(w.get(a, "1a"), "192.0.2.1")
 }
@@ -327,8 +336,8 @@ func TestKeptAddressesOfAPodThatIsNotBound(t *testing.T) {
 	for _, policy := range []string{"immutable", "never"} {
 		w := newWorld(t)
 		w.pool("192.0.2.1-192.0.2.9 rack=1", "192.0.2.17-192.0.2.18 rack=2")
-		pod := func(uid string) floating.Asker {
-			return askerOf("StatefulSet db", "db-0", "release-policy="+policy, "uid="+uid)
+		pod := func(uid string) floating.Requester {
+			return requesterOf("StatefulSet db", "db-0", "release-policy="+policy, "uid="+uid)
 		}
 		w.is(w.get(pod("u1"), "1a"), "192.0.2.1")
 		w.is(w.get(pod("u1"), "2a"), "192.0.2.17")
@@ -344,7 +353,9 @@ func TestKeptAddressesOfAPodThatIsNotBound(t *testing.T) {
 func TestNeverReleasedAddressReturnsToItsWorkload(t *testing.T) {
 	w := newWorld(t)
 	w.pool("192.0.2.1-192.0.2.9 rack=1", "192.0.2.17-192.0.2.18 rack=2")
-	pod := func(name string) floating.Asker { return askerOf("Deployment web", name, "release-policy=never") }
+	pod := func(name string) floating.Requester {
+		return requesterOf("Deployment web", name, "release-policy=never")
+	}
 	w.get(pod("a"), "1a")
 	w.end("a", 1)
 	w.is(w.get(pod("b"), "1b"), "192.0.2.1")
@@ -358,7 +369,7 @@ func TestPodThatIsNotBoundWhenItsPoolIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	pool := poolOf(t, "web", "192.0.2.1-192.0.2.9 rack=1", "192.0.2.17-192.0.2.18 rack=2")
 	w.SetPool(pool, "")
-	a := askerOf("Deployment web", "a")
+	a := requesterOf("Deployment web", "a")
 	w.is(w.get(a, "1a"), "192.0.2.1")
 	pool.Namespaces = labels.SelectorFromSet(labels.Set{"team": "web"})
 	w.SetPool(pool, "")
@@ -372,7 +383,7 @@ func TestPodThatIsNotBoundWhenItsPoolIsDeleted(t *testing.T) {
 func TestClaimThatWasCutOff(t *testing.T) {
 	w := newWorld(t)
 	w.pool("192.0.2.1-192.0.2.9", "2001:db8::/120")
-	a := askerOf("Deployment web", "a", "count=2", "release-policy=immutable", "ttl=72h")
+	a := requesterOf("Deployment web", "a", "count=2", "release-policy=immutable", "ttl=72h")
 	choices, err := w.Choose(a, nodeOf("1a"))
 	if err != nil || len(choices) != 4 {
 		t.Fatalf("%v, %v", choices, err)

@@ -14,8 +14,8 @@ import (
 // chooser chooses the addresses of one pod, on one node after another.
 type chooser struct {
 	*Book
-	shelf *shelf
-	asker Asker
+	shelf     *shelf
+	requester Requester
 	// held are the addresses that the pod has, kept the addresses that its workload has without a pod, IPv4 first, by their
 	// index; named the addresses of another pod of its name. The pool of the latter two is the requested one.
 	held, kept, named []entry
@@ -39,8 +39,8 @@ type entry struct {
 }
 
 // chooser prepares what does not depend on the node. The error is that of any node.
-func (b *Book) chooser(a Asker) (*chooser, error) {
-	c := &chooser{Book: b, shelf: b.pools[a.Request.Pool], asker: a}
+func (b *Book) chooser(a Requester) (*chooser, error) {
+	c := &chooser{Book: b, shelf: b.pools[a.Request.Pool], requester: a}
 	for address := range b.byPod[a.UID] {
 		if len(a.Has) == 0 || slices.Contains(a.Has, address) { // a running pod cannot change its addresses
 			c.held = append(c.held, entry{b.ips[address], address})
@@ -67,20 +67,20 @@ func (b *Book) chooser(a Asker) (*chooser, error) {
 
 // findKept finds the addresses that the workload has for this pod.
 func (c *chooser) findKept() {
-	w := c.byWork[c.asker.Workload]
+	w := c.byWork[c.requester.Workload]
 	if w == nil {
 		return
 	}
 	ofPool := func(addresses map[netip.Addr]struct{}) (found []entry) {
 		for address := range addresses {
-			if f := (entry{c.ips[address], address}); f.Spec.Pool == c.shelf.Name && f.Spec.Holder.PodUID != c.asker.UID {
+			if f := (entry{c.ips[address], address}); f.Spec.Pool == c.shelf.Name && f.Spec.Holder.PodUID != c.requester.UID {
 				found = append(found, f)
 			}
 		}
 		return found
 	}
-	if c.asker.Workload.NamesPods() {
-		c.named = ofPool(w.named[c.asker.Name])
+	if c.requester.Workload.NamesPods() {
+		c.named = ofPool(w.named[c.requester.Name])
 	} else {
 		c.kept = ofPool(w.kept)
 	}
@@ -94,8 +94,8 @@ func (c *chooser) isUnknown() bool { return c.shelf == nil || !c.shelf.known }
 // addresses of another pool than it requests now keeps those.
 func (c *chooser) isComplete() bool {
 	switch {
-	case len(c.asker.Has) > 0:
-		return len(c.held) == len(c.asker.Has)
+	case len(c.requester.Has) > 0:
+		return len(c.held) == len(c.requester.Has)
 	case len(c.held) == 0:
 		return false
 	case c.isUnknown(), !slices.ContainsFunc(c.held, func(f entry) bool { return f.Spec.Pool == c.shelf.Name }):
@@ -121,8 +121,8 @@ func slotOf(f entry) slot { return slot{f.Spec.Holder.Index, f.address.Is4()} }
 func (c *chooser) slots() iter.Seq[slot] {
 	families := []bool{true, false}
 	wanted := func(index, family int) bool { return index < c.has[family] }
-	if len(c.asker.Has) == 0 {
-		families, wanted = c.shelf.Families(), func(index, _ int) bool { return index < c.asker.Request.Count }
+	if len(c.requester.Has) == 0 {
+		families, wanted = c.shelf.Families(), func(index, _ int) bool { return index < c.requester.Request.Count }
 	}
 	return func(yield func(slot) bool) {
 		for index := range networkv1alpha1.MaxFloatingIPs {
@@ -160,7 +160,7 @@ func (c *chooser) isSpecial(node string) bool {
 	return slices.ContainsFunc(c.held, on) || slices.ContainsFunc(c.kept, on)
 }
 
-// freeCount counts the addresses that nobody has on the segments that the node carries, of the family with fewer.
+// freeCount counts the unused addresses on the segments that the node carries, in the family with fewer.
 func (c *chooser) freeCount() int64 {
 	if c.shelf == nil {
 		return 0
@@ -185,7 +185,7 @@ const maxFree = 1 << 20
 // never returns an error if the node carries no address of a family of the pool, whoever has which.
 func (c *chooser) never() error {
 	if c.nothing != nil || len(c.shelf.Segments) == 0 {
-		return cmp.Or(c.nothing, error(&UnavailableError{Pool: c.asker.Request.Pool, Reason: "it has no addresses"}))
+		return cmp.Or(c.nothing, error(&UnavailableError{Pool: c.requester.Request.Pool, Reason: "it has no addresses"}))
 	}
 	for _, is4 := range c.shelf.Families() {
 		var selectors []string
@@ -228,7 +228,7 @@ func (c *chooser) on(node Node) ([]Choice, error) {
 		best := slices.MinFunc(rest[:n], c.byPreference)
 		rest = rest[n:]
 		if err := c.carried(best, "which is kept for this pod"); err != nil && c.rank(best) > 1 {
-			if c.asker.Workload.NamesPods() && wasKept(best.FloatingIP) {
+			if c.requester.Workload.NamesPods() && wasKept(best.FloatingIP) {
 				return nil, err
 			}
 			dropped, c.elsewhere = true, true // the pod is on no node that carries it, and so does not use it
@@ -267,7 +267,7 @@ func (c *chooser) byPreference(x, y entry) int {
 // rank is 0 for an address that the pod uses, 1 if it got it on this node, 2 if the node carries it, else 3.
 func (c *chooser) rank(f entry) int {
 	switch {
-	case slices.Contains(c.asker.Has, f.address):
+	case slices.Contains(c.requester.Has, f.address):
 		return 0
 	case c.node.Name != "" && f.Spec.Holder.Node == c.node.Name:
 		return 1
@@ -279,12 +279,12 @@ func (c *chooser) rank(f entry) int {
 
 // one chooses the address of an index and a family.
 func (c *chooser) one(index int32, is4 bool) (choice Choice, err error) {
-	if len(c.asker.Has) > 0 {
+	if len(c.requester.Has) > 0 {
 		if address, ok := c.running(index, is4); ok {
 			return Choice{address, index, c.ips[address]}, nil
 		}
 		return choice, &UnavailableError{Pool: c.shelf.Name,
-			Reason: fmt.Sprintf("the pod uses %v, which cannot be given to it again", c.asker.Has)}
+			Reason: fmt.Sprintf("the pod uses %v, which cannot be given to it again", c.requester.Has)}
 	}
 	for _, f := range c.named {
 		if f.Spec.Holder.Index == index && f.address.Is4() == is4 {
@@ -294,9 +294,9 @@ func (c *chooser) one(index int32, is4 bool) (choice Choice, err error) {
 	if kept := c.keptByWorkload(index, is4); kept.FloatingIP != nil {
 		return Choice{kept.address, index, kept.FloatingIP}, nil
 	}
-	if c.asker.Limited && c.countOf(index, is4) >= c.asker.Limit {
+	if c.requester.Limited && c.countOf(index, is4) >= c.requester.Limit {
 		return choice, &UnavailableError{Pool: c.shelf.Name, For: c.leaving(index, is4), Elsewhere: c.elsewhere,
-			Reason: fmt.Sprintf("%s has %d addresses, one for each replica", c.asker.Workload, c.asker.Limit)}
+			Reason: fmt.Sprintf("%s has %d addresses, one for each replica", c.requester.Workload, c.requester.Limit)}
 	}
 	if c.shelf.refused != "" {
 		return choice, &UnavailableError{Pool: c.shelf.Name, Reason: "it is not in force: " + c.shelf.refused}
@@ -332,21 +332,21 @@ func (c *chooser) carried(f entry, whose string) error {
 
 // running returns an address that the running pod uses, and that no other pod or workload has.
 func (c *chooser) running(index int32, is4 bool) (netip.Addr, bool) {
-	for _, address := range c.asker.Has {
+	for _, address := range c.requester.Has {
 		if !c.fits(address, index, is4) {
 			continue
 		}
 		f := c.ips[address]
 		if f == nil || f.Spec.Pool == c.shelf.Name &&
-			(f.Spec.Holder == nil || f.Spec.Holder.PodUID == "" && WorkloadOf(f.Spec.Holder) == c.asker.Workload) {
+			(f.Spec.Holder == nil || f.Spec.Holder.PodUID == "" && WorkloadOf(f.Spec.Holder) == c.requester.Workload) {
 			return address, true
 		}
 	}
 	return netip.Addr{}, false
 }
 
-// keptByWorkload returns an address that the workload kept without a pod: that of the node first, as a DaemonSet's
-// pod returns to its node.
+// keptByWorkload returns an address that the workload keeps without a pod. It prefers an address that was last on the node,
+// so that a DaemonSet's pod gets the address of its predecessor.
 func (c *chooser) keptByWorkload(index int32, is4 bool) (found entry) {
 	for _, f := range c.kept {
 		if f.Spec.Holder.Index != index || !c.fits(f.address, index, is4) {
@@ -364,7 +364,7 @@ func (c *chooser) keptByWorkload(index int32, is4 bool) (found entry) {
 
 // countOf counts the addresses of the workload for an index and a family, without what the pod itself drops.
 func (c *chooser) countOf(index int32, is4 bool) (n int) {
-	w := c.byWork[c.asker.Workload]
+	w := c.byWork[c.requester.Workload]
 	if w == nil {
 		return 0
 	}
@@ -372,8 +372,8 @@ func (c *chooser) countOf(index int32, is4 bool) (n int) {
 	if with := w.places[at]; with != nil {
 		n = with.held
 	}
-	for address := range c.byPod[c.asker.UID] {
-		if f := (entry{c.ips[address], address}); WorkloadOf(f.Spec.Holder) == c.asker.Workload && placeOf(f) == at {
+	for address := range c.byPod[c.requester.UID] {
+		if f := (entry{c.ips[address], address}); WorkloadOf(f.Spec.Holder) == c.requester.Workload && placeOf(f) == at {
 			n--
 		}
 	}
@@ -403,7 +403,7 @@ func (c *chooser) fits(address netip.Addr, index int32, is4 bool) bool {
 
 // isChosen reports whether the address was chosen for this pod just now, or for another.
 func (c *chooser) isChosen(address netip.Addr) bool {
-	if by, pending := c.pending[address]; pending && by != c.asker.UID {
+	if by, pending := c.pending[address]; pending && by != c.requester.UID {
 		return true
 	}
 	return slices.ContainsFunc(c.choices, func(o Choice) bool { return o.Address == address })
@@ -411,11 +411,11 @@ func (c *chooser) isChosen(address netip.Addr) bool {
 
 // inRanges reports whether the request's ranges for an index have the address. Without ranges of its family, all do.
 func (c *chooser) inRanges(address netip.Addr, index int32) bool {
-	if int(index) >= len(c.asker.Request.Ranges) {
+	if int(index) >= len(c.requester.Request.Ranges) {
 		return true
 	}
 	limited := false
-	for _, r := range c.asker.Request.Ranges[index] {
+	for _, r := range c.requester.Request.Ranges[index] {
 		if r.Contains(address) {
 			return true
 		}
@@ -426,10 +426,10 @@ func (c *chooser) inRanges(address netip.Addr, index int32) bool {
 
 // ranges returns the request's ranges for an index and a family.
 func (c *chooser) ranges(index int32, is4 bool) (found []networkv1alpha1.AddressRange) {
-	if int(index) >= len(c.asker.Request.Ranges) {
+	if int(index) >= len(c.requester.Request.Ranges) {
 		return nil
 	}
-	for _, r := range c.asker.Request.Ranges[index] {
+	for _, r := range c.requester.Request.Ranges[index] {
 		if r.First.Is4() == is4 {
 			found = append(found, r)
 		}
@@ -457,11 +457,11 @@ func (c *chooser) unavailable(index int32, is4 bool) error {
 // leaving names the pod of the workload whose address this pod can get when it ends: in a rolling update, a pod that is
 // replaced.
 func (c *chooser) leaving(index int32, is4 bool) string {
-	if c.asker.Workload.NamesPods() {
+	if c.requester.Workload.NamesPods() {
 		return ""
 	}
 	var first entry
-	w := c.byWork[c.asker.Workload]
+	w := c.byWork[c.requester.Workload]
 	if w == nil {
 		return ""
 	}
@@ -475,5 +475,5 @@ func (c *chooser) leaving(index int32, is4 bool) string {
 	if first.FloatingIP == nil {
 		return ""
 	}
-	return fmt.Sprintf("the end of a pod of %s, such as %s, which has %s", c.asker.Workload, first.Spec.Holder.Pod, first.address)
+	return fmt.Sprintf("the end of a pod of %s, such as %s, which has %s", c.requester.Workload, first.Spec.Holder.Pod, first.address)
 }

@@ -34,7 +34,7 @@ type history struct {
 
 // livingPod is a pod, and the addresses at its port.
 type livingPod struct {
-	floating.Asker
+	floating.Requester
 	workload *workload
 	node     string
 	wired    []netip.Addr
@@ -65,7 +65,7 @@ func newHistory(t *rapid.T, tt *testing.T) *history {
 	requests := []string{"", "count=2", `ranges=[["192.0.2.1-192.0.2.5","2001:db8::2"]]`, `ranges=[["192.0.2.0/29"],["192.0.2.2-192.0.2.9"]]`}
 	policies := []string{"Pod", "Immutable", "Immutable", "Never"}
 	for _, kind := range []string{"StatefulSet db", "Deployment web", "Deployment roll", "DaemonSet agent", "Job import"} {
-		w := &workload{Workload: askerOf(kind, "x").Workload}
+		w := &workload{Workload: requesterOf(kind, "x").Workload}
 		w.fields = append(w.fields, "release-policy="+rapid.SampledFrom(policies).Draw(t, kind+" policy"))
 		if request := rapid.SampledFrom(requests).Draw(t, kind+" request"); request != "" {
 			w.fields = append(w.fields, request)
@@ -159,12 +159,13 @@ func (h *history) start() {
 	if w.state.Replicas >= 0 && len(mine) >= w.state.Replicas+surge || len(mine) >= len(nodes) {
 		return
 	}
-	h.pods[types.UID(uid)] = &livingPod{Asker: askerOf(w.Kind+" "+w.Name, name, append([]string{"uid=" + uid}, w.fields...)...), workload: w}
+	fields := append([]string{"uid=" + uid}, w.fields...)
+	h.pods[types.UID(uid)] = &livingPod{Requester: requesterOf(w.Kind+" "+w.Name, name, fields...), workload: w}
 }
 
-// askerOf returns a pod as it is now.
-func (h *history) askerOf(pod *livingPod) floating.Asker {
-	a := pod.Asker
+// requesterOf returns a pod as it is now.
+func (h *history) requesterOf(pod *livingPod) floating.Requester {
+	a := pod.Requester
 	a.WorkloadUID, a.Has = pod.workload.state.UID, pod.wired
 	if a.Limited = pod.workload.Name == "roll" && a.Request.Policy != networkv1alpha1.ReleaseWithPod; a.Limited {
 		a.Limit = pod.workload.state.Replicas
@@ -179,7 +180,7 @@ func (h *history) reserve(p *process, pod *livingPod, node floating.Node, writes
 	if pod.node != "" {
 		return
 	}
-	a := h.askerOf(pod)
+	a := h.requesterOf(pod)
 	choices, err := p.Reserve(a, node)
 	defer func() { p.Done(a.UID, choices) }()
 	if err != nil {
@@ -200,7 +201,7 @@ func (h *history) claim(p *process, pod *livingPod, node string, writes int) (*f
 	if pod.node != "" {
 		node = pod.node
 	}
-	a := h.askerOf(pod)
+	a := h.requesterOf(pod)
 	choices, err := p.Reserve(a, nodeOf(node))
 	defer func() { p.Done(a.UID, choices) }()
 	var unavailable *floating.UnavailableError
@@ -426,7 +427,7 @@ func (h *history) checkEmpty() {
 	for range 50 {
 		h.nextPod++
 		uid := types.UID(fmt.Sprint("u", h.nextPod))
-		h.pods[uid] = &livingPod{Asker: askerOf("Pod "+string(uid), string(uid)), workload: h.workloads[0]}
+		h.pods[uid] = &livingPod{Requester: requesterOf("Pod "+string(uid), string(uid)), workload: h.workloads[0]}
 		for _, node := range nodes {
 			h.claim(p, h.pods[uid], node, 100)
 		}

@@ -23,9 +23,9 @@ type State struct {
 	FirstOrdinal int
 }
 
-// Outcome is what becomes of an address whose pod has ended.
+// Outcome is the next state of an address whose pod has ended.
 type Outcome struct {
-	// Released says that nobody has the address any more. Otherwise it is kept for the workload.
+	// Released is true if the address becomes free. Otherwise the workload keeps it.
 	Released bool
 	// Again is when to decide again, because the address is kept for a limited time; 0: when something changes.
 	Again time.Duration

@@ -20,9 +20,8 @@ type RefusedError struct{ Reason, Message string }
 
 func (e *RefusedError) Error() string { return e.Message }
 
-// Check reports what is wrong with where a pool's ranges lie. within are the networks that must contain them: the entries of
-// ClusterNetwork for an Overlay pool, of the Network for an Underlay pool; a NAT pool has none. taken is what they must
-// not overlap.
+// Check returns an error if a range of the pool is outside of the networks in within, or overlaps a range in taken. within has
+// the ClusterNetwork's entries for an Overlay pool, and the Network's subnets for an Underlay pool. A NAT pool does not use it.
 func (p Pool) Check(within []netip.Prefix, where string, taken []Taken) error {
 	for _, s := range p.Segments {
 		if p.Location != networkv1alpha1.LocationNAT && !isWithin(s.AddressRange, within) {
@@ -116,7 +115,7 @@ func (b *Book) Missing(p Pool) (missing []netip.Addr) {
 	return missing
 }
 
-// Surplus returns FloatingIPs of the pool that nobody has and that are in none of its ranges.
+// Surplus returns the FloatingIPs of the pool that have no holder and are in none of its ranges.
 func (b *Book) Surplus(p Pool) (surplus []*networkv1alpha1.FloatingIP) {
 	return slices.DeleteFunc(b.outside(p), func(f *networkv1alpha1.FloatingIP) bool { return f.Spec.Holder != nil })
 }

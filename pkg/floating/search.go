@@ -7,7 +7,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// free returns an address that nobody has: first one with a FloatingIP, the longest free, since others may know it.
+// free returns an unused address. It prefers the FloatingIP that has been free for the longest time, because clients may
+// still send to an address that became free recently.
 func (c *chooser) free(index int32, is4 bool) (netip.Addr, bool) {
 	if best := c.longestFree(index, is4); best.address.IsValid() {
 		return best.address, true

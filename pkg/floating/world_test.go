@@ -58,10 +58,10 @@ func setOf(text string) labels.Set {
 
 func (w *world) pool(ranges ...string) { w.SetPool(poolOf(w, "web", ranges...), "") }
 
-// askerOf returns a pod of a workload, "StatefulSet db", which requests an address of pool web. The name of the pod is its UID.
-func askerOf(workload, pod string, fields ...string) floating.Asker {
+// requesterOf returns a pod of a workload, "StatefulSet db", which requests an address of pool web. The name of the pod is its UID.
+func requesterOf(workload, pod string, fields ...string) floating.Requester {
 	kind, name, _ := strings.Cut(workload, " ")
-	a := floating.Asker{Namespace: "demo", Name: pod, UID: types.UID(pod),
+	a := floating.Requester{Namespace: "demo", Name: pod, UID: types.UID(pod),
 		Workload: floating.Workload{APIVersion: "apps/v1", Kind: kind, Namespace: "demo", Name: name}}
 	annotations := map[string]string{networkv1alpha1.IPPoolAnnotation: "web"}
 	for _, field := range fields {
@@ -89,7 +89,7 @@ func nodeOf(name string) floating.Node {
 }
 
 // get gives a pod its addresses on a node, and returns them, or the error.
-func (w *world) get(a floating.Asker, node string) string {
+func (w *world) get(a floating.Requester, node string) string {
 	choices, err := w.Choose(a, nodeOf(node))
 	if err != nil {
 		return err.Error()
@@ -105,7 +105,7 @@ func (w *world) get(a floating.Asker, node string) string {
 }
 
 // drop ends what a pod has besides its addresses on a node, and returns it.
-func (w *world) drop(a floating.Asker, node string) string {
+func (w *world) drop(a floating.Requester, node string) string {
 	choices, err := w.Choose(a, nodeOf(node))
 	if err != nil {
 		return err.Error()

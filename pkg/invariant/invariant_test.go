@@ -53,6 +53,9 @@ var violations = []violation{
 	{"OwnerLives", "a firewall that does not exist", []string{"egressfirewall/gone/default"}, func(w *world) {
 		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "egressfirewall/gone/default"}})
 	}},
+	{"OwnerLives", "an EgressQoS that does not exist", []string{"egressqos/gone/default"}, func(w *world) {
+		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "egressqos/gone/default"}})
+	}},
 	{"OwnerLives", "a set without a user", []string{"dns/gone.example.org"}, func(w *world) {
 		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "dns/gone.example.org"}})
 	}},
@@ -90,6 +93,13 @@ var violations = []violation{
 	{"OwnerLives", "of a policy that is gone", []string{"networkpolicy/default/gone"}, func(w *world) {
 		w.put(&nbdb.ACL{UUID: "1", Match: "ip4", ExternalIDs: map[string]string{unit.OwnerKey: "networkpolicy/default/gone"}})
 		w.policyGroup().ACLs = append(w.policyGroup().ACLs, "1")
+	}},
+	{"SetsExist", "a set of a QoS rule that is gone", []string{"QoS ", "$podset_", "_IPv4"}, func(w *world) {
+		for _, row := range w.Northbound[nbdb.QoSTable] {
+			if rule := row.(*nbdb.QoS); rule.ExternalIDs[unit.OwnerKey] == "egressqos/default/default" {
+				rule.Match = strings.ReplaceAll(rule.Match, "$podset_", "$podset_gone_")
+			}
+		}
 	}},
 	{"SetsExist", "a set that is gone", []string{"$dns_www.example.org_IPv6"}, func(w *world) {
 		w.Northbound[nbdb.AddressSetTable] = slices.DeleteFunc(w.Northbound[nbdb.AddressSetTable], func(row model.Model) bool {

@@ -17,7 +17,7 @@ import (
 func policyInvariants() []Invariant {
 	return []Invariant{
 		{"FirewallOfNamespace", "A firewall's port group has exactly the ports of its namespace.", firewallOfNamespace},
-		{"SetsExist", "Every port group and address set that an ACL names exists.", setsExist},
+		{"SetsExist", "Every port group and address set that an ACL or a QoS rule names exists.", setsExist},
 	}
 }
 
@@ -76,15 +76,18 @@ func setsExist(v *view) (found []Violation) {
 	for _, s := range rowsIn[nbdb.AddressSet](v.Northbound, nbdb.AddressSetTable) {
 		exist["$"+s.Name] = true
 	}
-	for _, acl := range rowsIn[nbdb.ACL](v.Northbound, nbdb.ACLTable) {
-		if !ours(acl) {
-			continue
-		}
-		for _, word := range strings.FieldsFunc(acl.Match, func(r rune) bool { return strings.ContainsRune(" (){},", r) }) {
-			if (word[0] == '@' || word[0] == '$') && !exist[word] {
-				found = append(found, v.about([]any{acl}, "ACL %s names %s, which does not exist", acl.UUID, word))
+	check := func(table string, row any, match string) {
+		for _, word := range strings.FieldsFunc(match, func(r rune) bool { return strings.ContainsRune(" (){},", r) }) {
+			if (word[0] == '@' || word[0] == '$') && !exist[word] && ours(row) {
+				found = append(found, v.about([]any{row}, "%s %s names %s, which does not exist", table, v.rowOf(row).UUID, word))
 			}
 		}
+	}
+	for _, acl := range rowsIn[nbdb.ACL](v.Northbound, nbdb.ACLTable) {
+		check("ACL", acl, acl.Match)
+	}
+	for _, rule := range rowsIn[nbdb.QoS](v.Northbound, nbdb.QoSTable) {
+		check("QoS", rule, rule.Match)
 	}
 	return found
 }

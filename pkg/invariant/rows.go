@@ -85,6 +85,10 @@ func (v *view) dead(owner unit.Key) string {
 		if !v.policies[owner] {
 			return "a cluster-wide policy that does not exist"
 		}
+	case topology.KindEgressQoS:
+		if !v.policies[owner] {
+			return "an EgressQoS that does not exist"
+		}
 	case topology.KindEgressFirewall:
 		if !v.firewalls[owner] {
 			return "an egress firewall that does not exist"

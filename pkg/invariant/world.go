@@ -32,6 +32,7 @@ type World struct {
 	Services       []corev1.Service
 
 	EgressFirewalls []networkv1alpha1.EgressFirewall
+	EgressQoSes     []networkv1alpha1.EgressQoS
 	EgressIPs       []networkv1alpha1.EgressIP
 	// LoadBalancerPools are the pools of load balancers' addresses.
 	LoadBalancerPools []networkv1alpha1.LoadBalancerPool
@@ -165,6 +166,9 @@ func newView(w World) *view {
 	v.sets = usedSets(w.EgressFirewalls)
 	for i := range w.EgressFirewalls {
 		v.firewalls[topology.EgressFirewallKey(w.EgressFirewalls[i].Namespace)] = true
+	}
+	for i := range w.EgressQoSes {
+		v.policies[topology.EgressQoSKey(w.EgressQoSes[i].Namespace)] = true
 	}
 	return v
 }

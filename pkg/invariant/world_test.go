@@ -224,6 +224,25 @@ func (w *world) readPolicies() {
 		}
 	}
 	w.add(topology.NetworkPolicyUnit(read))
+	w.readQoS(policy.Spec.PodSelector)
+}
+
+// readQoS adds an EgressQoS that selects pods of the namespace.
+func (w *world) readQoS(pods metav1.LabelSelector) {
+	w.Helper()
+	qos := networkv1alpha1.EgressQoS{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: networkv1alpha1.EgressQoSName}}
+	dscp := int32(46)
+	qos.Spec.Egress = []networkv1alpha1.EgressQoSRule{{DSCP: &dscp, PodSelector: &pods}}
+	w.EgressQoSes = append(w.EgressQoSes, qos)
+	read, err := facts.ParseEgressQoS(&qos, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for key := range topology.EgressQoSSelectors(read) {
+		w.selectors = append(w.selectors, key)
+		w.add(topology.PodSetUnit(key))
+	}
+	w.add(topology.EgressQoSUnit(read))
 }
 
 func (w *world) addNode(name string, plan facts.Plan) {

@@ -18,7 +18,7 @@ type Use struct {
 	Younger bool
 }
 
-// Book has who has which address, without the Service that requests one. An address that nobody has is absent.
+// Book maps each address in use to its users, without the Service that requests an address.
 type Book map[netip.Addr][]Use
 
 // Assignment is the result for a Service.
@@ -153,7 +153,7 @@ func (c chooser) whyNot(a netip.Addr) string {
 	return ""
 }
 
-// firstFree returns the first address of a pool that the Service can share, or else the first that nobody has.
+// firstFree returns the first address of a pool that the Service can share, or else the first unused one.
 func (c chooser) firstFree(p Pool, is4 bool) (found netip.Addr, ok bool) {
 	for a := range c.book {
 		if a.Is4() == is4 && p.Contains(a) && c.whyNot(a) == "" && (!found.IsValid() || a.Less(found)) {

@@ -28,9 +28,9 @@ func (n Node) on(a netip.Addr) bool {
 }
 
 // Speaker returns the node that answers for an address, by rendezvous hashing: the loss of a node moves only its own
-// addresses. nodes are the nodes that the pool selects. local, if it is not nil, are the nodes with a ready endpoint. While
-// no node that could answer is healthy, the address stays at current: nobody else can answer, and the observer itself
-// may be cut off. Without a node it returns a reason and a message.
+// addresses. nodes are the nodes that the pool selects. local, if it is not nil, has the nodes with a ready endpoint. If none
+// of these nodes is healthy, the address stays at current, because the observer itself may be cut off. Without a node,
+// Speaker returns a reason and a message.
 func Speaker(a netip.Addr, nodes []Node, local map[string]bool, current string) (node, reason, message string) {
 	near := having(nodes, func(n Node) bool { return n.on(a) })
 	routed := having(near, func(n Node) bool { return n.Router })

@@ -55,6 +55,10 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 			!strings.Contains(string(page), "## What to do\n\n1. ") || !strings.Contains(string(index), a.Alert+".md") {
 			t.Errorf("the page of %s is not there, not in the index, or not of its expression: %v", a.Alert, err)
 		}
+		if _, todo, _ := strings.Cut(string(page), "## What to do"); !strings.Contains(string(page), "## Impact\n\n") ||
+			!strings.Contains(todo, "```") {
+			t.Errorf("the page of %s has no impact, or no command in a block of its own", a.Alert)
+		}
 		if a.Labels["severity"] == "" || a.Annotations["summary"] == "" ||
 			!strings.HasSuffix(a.Annotations["runbook_url"], "/docs/runbooks/"+a.Alert+".md") || a.For == "" {
 			t.Errorf("%+v", a)

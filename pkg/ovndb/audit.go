@@ -126,7 +126,8 @@ func (w *writer) compare(m member) {
 	value, held := w.ledger.get(m.slot, m.element)
 	if w.session.hasRow(m.slot.parent.Table, m.slot.parent.UUID) { // if the row is absent, its creation enqueues them
 		for _, wish := range e.desired.elems[m] {
-			if !held || value != wish.value {
+			want := unit.Membership{Parent: m.slot.parent, Column: m.slot.column, Element: m.element, Value: wish.value}
+			if !w.session.schema.met(want, value, held) {
 				e.enqueue(wish.unit)
 			}
 		}

@@ -1,6 +1,7 @@
 package ovndb_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -130,6 +131,25 @@ func TestJoinsAtABadMoment(t *testing.T) {
 	if got := j.counter.driftLog(); len(got) > 0 {
 		t.Errorf("reported as drift: %v", got)
 	}
+}
+
+// A unit that joins a group may be compared in the transaction that adds it. The element that the group still lacks is
+// no foreign change. A removal of the group is.
+func TestAUnitIsComparedWhileItJoins(t *testing.T) {
+	j := newJoining(t)
+	j.apply(t, j.group)
+	now, cancel := context.WithCancel(t.Context())
+	cancel() // Retry must not wait for the outcome
+	j.counter.beforeSettling(func() {
+		j.join(j.ports[0])
+		_ = j.Retry(now, j.ports[0].Key)
+	})
+	n := j.counter.count()
+	j.apply(t, switchUnit("n2", 11))
+	j.settle(t, j.group)
+	j.expect(t, "compared while it joins", 1, n+2)
+	j.nb.Ctl("destroy", "Port_Group", "g")
+	j.await(t, "the report", func() bool { return len(j.counter.driftLog()) > 0 })
 }
 
 // A preview has the units as they are with what they joined.

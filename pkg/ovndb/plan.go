@@ -75,6 +75,7 @@ type planner struct {
 	// strangers limits the plan to foreign changes. The removal of an element that another unit had, and has not
 	// committed yet, is part of that unit's plan and not a foreign change.
 	strangers bool
+	joins     bool // the plan leaves out an element that a row's unit is about to add (isJoining)
 }
 
 // member identifies an element of a slot.
@@ -318,7 +319,7 @@ func (p *planner) populate(st *unitState, row unit.Row) {
 // predecessor: the predecessor's removal reaches the ledger later than the copy.
 func (p *planner) holds(m unit.Membership) bool {
 	value, ok := p.actual.element(slot{m.Parent, m.Column}, m.Element)
-	return ok && value == m.Value && !p.made[m.Parent.UUID]
+	return !p.made[m.Parent.UUID] && p.schema.met(m, value, ok)
 }
 
 func (p *planner) changedColumns(table string, row unit.Row, have model.Model) []string {
@@ -345,6 +346,24 @@ func (p *planner) planMember(m unit.Membership) {
 	if p.touched[key] || p.absent(m) || p.holds(m) {
 		return
 	}
+	if p.isJoining(m) {
+		p.joins = true
+		return
+	}
+	have, _ := p.actual.element(key.slot, key.element)
+	value, present := p.schema.valueOf(m, have)
+	if !present {
+		p.remove(key)
+		return
+	}
+	m.Value = value
 	p.touched[key] = true
 	p.plan.Adds = append(p.plan.Adds, Element{p.owner, m})
+}
+
+// isJoining reports whether the unit of a row has not committed its last change. A membership in the row may be missing
+// because its unit has joined since, which is no foreign change.
+func (p *planner) isJoining(m unit.Membership) bool {
+	owner := p.desired.units[p.desired.rows[m.Parent.UUID]]
+	return p.strangers && m.Optional && owner != nil && !owner.clean
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// findDrift compares a committed unit with the database. Any difference is a foreign change, except elements in the
-// unit's rows that other units had and no longer want, such as the ports of a group whose pods end. The plans of
-// those units remove them.
+// findDrift compares a committed unit with the database, and reports whether they differ. Any difference is a foreign
+// change, with two exceptions: elements in the unit's rows that other units had and no longer want, such as the ports of
+// a group whose pods end (the plans of those units remove them), and elements that the unit gained by Join.
 func (w *writer) findDrift(planned *plannedUnit, st *unitState, view dbView) (found bool) {
 	e := w.engine
 	p := newPlanner(w.session.schema, e.desired, view)
 	p.strangers = true
 	p.add(st)
 	if p.plan.empty() {
-		return false
+		return p.joins
 	}
 	state := DriftRepaired
 	planned.found = e.drift.now()

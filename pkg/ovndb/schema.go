@@ -48,6 +48,10 @@ type Table struct {
 	// Monitored lists the shared columns that are small enough for the monitor. libovsdb rebuilds a cached set on
 	// each change, which costs 10 ms on a switch of 10,000 ports, so the other columns are read by selects.
 	Monitored []string
+	// Combine has the keys of shared maps whose values other programs change too: key -> the function that returns the value
+	// that the database must have, from its present value, empty without one, and the membership's. If it is empty, the
+	// database must not have the key.
+	Combine map[string]func(have, want string) string
 	// Named tables have a column name that identifies rows for OVN and for people, and that the server does not keep
 	// unique. A foreign row with one of our names is reported.
 	Named bool
@@ -156,4 +160,20 @@ func (s *Schema) monitoredColumns(table string) []string {
 	}
 	slices.Sort(columns)
 	return columns
+}
+
+// valueOf returns the value that the database must have of a membership, and whether it must have the element. have is the
+// present value.
+func (s *Schema) valueOf(m unit.Membership, have string) (value string, present bool) {
+	if combine := s.Tables[m.Parent.Table].Combine[m.Element]; combine != nil {
+		value = combine(have, m.Value)
+		return value, value != ""
+	}
+	return m.Value, true
+}
+
+// met reports whether the database has a membership. held is whether it has the element, and have its value.
+func (s *Schema) met(m unit.Membership, have string, held bool) bool {
+	value, present := s.valueOf(m, have)
+	return held == present && (!held || have == value)
 }

@@ -322,7 +322,7 @@ func (w *writer) lacks(u unit.Unit, row unit.Ref) bool {
 			return false
 		}
 		value, held := w.ledger.get(slot{m.Parent, m.Column}, m.Element)
-		return !held || value != m.Value
+		return !w.session.schema.met(m, value, held)
 	})
 }
 

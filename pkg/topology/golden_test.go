@@ -113,7 +113,7 @@ func build(t *testing.T, objects string) ([]unit.Unit, map[string]facts.Gateway)
 		case "LoadBalancerPool":
 			b.loadBalancerPool(doc)
 		// read with the pods
-		case "Network", "MultiNetworkPolicy":
+		case "Network", "MultiNetworkPolicy", "EgressQoS":
 		case "Namespace", "EgressIP", "NetworkPolicy", "ClusterNetworkPolicy", "AdminNetworkPolicy", "BaselineAdminNetworkPolicy":
 		default:
 			t.Fatalf("objects.yaml: kind %q", kind.Kind)
@@ -135,6 +135,9 @@ func build(t *testing.T, objects string) ([]unit.Unit, map[string]facts.Gateway)
 	}
 	for _, policy := range b.policies {
 		b.units = append(b.units, topology.NetworkPolicyUnit(policy))
+	}
+	for _, qos := range b.egressQoSes {
+		b.units = append(b.units, topology.EgressQoSUnit(qos))
 	}
 	for _, policy := range b.clusterPolicies {
 		b.units = append(b.units, topology.ClusterPolicyUnit(policy))
@@ -168,6 +171,9 @@ func (b *builder) networkPolicies(documents []string) {
 			b.clusterPolicies = append(b.clusterPolicies, read)
 			maps.Copy(b.selectors, topology.ClusterPolicySelectors(read))
 		}
+		if kind.Kind == "EgressQoS" {
+			b.egressQoS(doc, documents)
+		}
 		if kind.Kind != "NetworkPolicy" {
 			continue
 		}
@@ -180,6 +186,26 @@ func (b *builder) networkPolicies(documents []string) {
 		b.policies = append(b.policies, read)
 		maps.Copy(b.selectors, topology.NetworkPolicySelectors(read))
 	}
+}
+
+func (b *builder) egressQoS(doc string, documents []string) {
+	var qos networkv1alpha1.EgressQoS
+	b.decode(doc, &qos)
+	var nodes []networkv1alpha1.NodeNetwork
+	for _, other := range documents {
+		var kind struct{ Kind string }
+		if b.decode(other, &kind); kind.Kind == "NodeNetwork" {
+			var nn networkv1alpha1.NodeNetwork
+			b.decode(other, &nn)
+			nodes = append(nodes, nn)
+		}
+	}
+	read, err := facts.ParseEgressQoS(&qos, facts.LocalNodes(nodes))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.egressQoSes = append(b.egressQoSes, read)
+	maps.Copy(b.selectors, topology.EgressQoSSelectors(read))
 }
 
 func clusterPolicyOf(kind string) metav1.Object {
@@ -255,6 +281,7 @@ type builder struct {
 	policies        []facts.NetworkPolicy
 	clusterPolicies []facts.ClusterPolicy
 	multiPolicies   []facts.MultiNetworkPolicy
+	egressQoSes     []facts.EgressQoS
 	podNets         map[string]*podNetwork
 	selectors       map[unit.Key]facts.PodSelector
 	egress          []networkv1alpha1.EgressIP

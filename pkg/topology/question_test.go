@@ -16,6 +16,7 @@ import (
 	"github.com/weft-network/weft/pkg/install/beside"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
+	"github.com/weft-network/weft/pkg/ovn/wire"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/topology"
@@ -101,7 +102,7 @@ func copyWith(t *testing.T, central *ovndbtest.Central, e *ovndb.Engine, units [
 	if len(planned) == 0 && len(units) > 0 {
 		t.Error("the plan has no operations")
 	}
-	changes, err := beside.ParseOperations(planned)
+	changes, err := wire.ParseOperations(planned)
 	if err != nil {
 		t.Fatal(err)
 	}

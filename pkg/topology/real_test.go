@@ -169,7 +169,8 @@ func content(t *testing.T, all, sequence []unit.Unit) string {
 	var text strings.Builder
 	for _, table := range []string{"Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port",
 		"Load_Balancer", "Load_Balancer_Group",
-		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT", "Chassis_Template_Var", "Port_Group", "ACL", "Address_Set"} {
+		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT", "Chassis_Template_Var", "Port_Group", "ACL", "QoS",
+		"Address_Set"} {
 		rows := lines(nb.Ctl("--format=csv", "--no-headings", "list", table))
 		slices.Sort(rows)
 		text.WriteString(table + "\n" + strings.Join(rows, "\n") + "\n")

@@ -19,6 +19,8 @@ const (
 	KindEgressFirewall = "egressfirewall"
 	KindNodes          = "nodes"
 	KindDNS            = "dns"
+	// KindEgressQoS is the kind of a namespace's marks and limits for packets that leave the cluster.
+	KindEgressQoS = "egressqos"
 	// KindEgressIP is the kind of EgressIPs.
 	KindEgressIP = "egressip"
 	// KindLoadBalancerPool is the kind of LoadBalancerPools.
@@ -58,6 +60,11 @@ func PodKey(namespace, name string) unit.Key { return unit.NewKey(KindPod, names
 // EgressFirewallKey returns the unit of a namespace's only firewall.
 func EgressFirewallKey(namespace string) unit.Key {
 	return unit.NewKey(KindEgressFirewall, namespace, networkv1alpha1.EgressFirewallName)
+}
+
+// EgressQoSKey returns the unit of a namespace's only EgressQoS.
+func EgressQoSKey(namespace string) unit.Key {
+	return unit.NewKey(KindEgressQoS, namespace, networkv1alpha1.EgressQoSName)
 }
 
 // NodesKey returns the unit of the set of nodes' addresses of a selector. hash is the selector's hash.

@@ -15,7 +15,7 @@ type Tracer interface {
 type Finding struct {
 	Question Question `json:"-"`
 	Verdict  Verdict  `json:"verdict"`
-	// Hops are the way of the packet, Reply that of the answer to it.
+	// Hops is the packet's path, and Reply the path of its reply.
 	Hops  []Hop `json:"hops,omitempty"`
 	Reply []Hop `json:"reply,omitempty"`
 	// Text is the output of ovn-trace.

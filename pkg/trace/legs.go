@@ -31,8 +31,8 @@ const sourcePort = 33333
 // World are the nodes, by name.
 type World map[string]facts.Gateway
 
-// Leg is a part of the way that OVN carries. A packet has two of them if it leaves the cluster's network on one node
-// and comes back on another one.
+// Leg is a part of a packet's path that OVN carries. A packet has two legs if it leaves the cluster's network on one node
+// and enters it again on another.
 type Leg struct {
 	Packet Packet
 	// Arrives are the ports at which the leg has succeeded.

@@ -58,7 +58,8 @@ var kinds = map[string]string{
 	topology.KindNetworkPolicy: "NetworkPolicy", topology.KindMultiNetworkPolicy: "MultiNetworkPolicy",
 	topology.KindClusterNetworkPolicy: "ClusterNetworkPolicy", topology.KindAdminNetworkPolicy: "AdminNetworkPolicy",
 	topology.KindBaselineAdminNetworkPolicy: "BaselineAdminNetworkPolicy", topology.KindEgressFirewall: "EgressFirewall",
-	topology.KindEgressIP: "EgressIP", topology.KindService: "Service", topology.KindPod: "Pod", topology.KindNode: "Node",
+	topology.KindEgressQoS: "EgressQoS",
+	topology.KindEgressIP:  "EgressIP", topology.KindService: "Service", topology.KindPod: "Pod", topology.KindNode: "Node",
 	topology.KindGateway: "NodeNetwork", topology.KindNetwork: "ClusterNetwork",
 }
 
@@ -317,7 +318,7 @@ func (j judge) byPolicy(s Step, row Row) Verdict {
 	return v
 }
 
-// targetPort is the port that policies see: that of the backend.
+// targetPort returns the destination port that policies see, which is the backend's port.
 func (j judge) targetPort() uint16 {
 	if backend, err := netip.ParseAddrPort(j.leg.Packet.Backend); err == nil {
 		return backend.Port()

@@ -28,7 +28,7 @@ type Packet struct {
 	Chassis string `json:"chassis,omitempty"`
 	// Inport is the logical port by which the packet enters.
 	Inport string `json:"inport"`
-	// From and To are the ports whose MACs the packet has. An empty From is a MAC of nobody in the cluster.
+	// From and To are the ports whose MACs the packet has. An empty From stands for a MAC outside the cluster.
 	From string `json:"from,omitempty"`
 	To   string `json:"to"`
 
@@ -117,7 +117,7 @@ func Stale(states []NorthdState) string {
 	return strings.Join(slices.Compact(reasons), "; ")
 }
 
-// PortState is how far a logical port has come.
+// PortState is which databases and programs have processed a logical port.
 type PortState struct {
 	// Northbound and Southbound report whether the databases have the port. The operator writes the first, ovn-northd
 	// copies it to the second.

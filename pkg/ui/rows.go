@@ -60,9 +60,9 @@ func podRowOf(p *corev1.Pod) podRow {
 	return row
 }
 
-// interfacesOf reads the pod's VIF record. Most pods have none: their interface follows from their addresses, as the
-// operator derives it. Interfaces that other plugins report are added. A pod that has ended has none, because its
-// addresses are free.
+// interfacesOf returns a pod's interfaces. It reads the VIF record, or derives the interface from the pod's addresses as the
+// operator does, because most pods have no record. It adds the interfaces that other plugins report. A pod that has ended
+// has no interfaces, because its addresses are free.
 func interfacesOf(p *corev1.Pod) []interfaceRow {
 	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return []interfaceRow{}

@@ -21,6 +21,8 @@ type fuzzer struct {
 	generator
 	// seen counts responses: operation and status -> count.
 	seen map[string]map[int]int
+	// created counts the pools that unused named.
+	created int
 }
 
 // request is a request before it is sent.
@@ -47,7 +49,7 @@ func TestAPIKeepsToItsDocument(t *testing.T) {
 	w.listed("pool=fuzz", 12)
 	d, err := readDocument(w.call("", "GET", "/openapi.json", nil).text)
 	w.do(err)
-	f := &fuzzer{w, generator{d, memory{}}, map[string]map[int]int{}}
+	f := &fuzzer{w, generator{d, memory{}}, map[string]map[int]int{}, 0}
 	nobody := w.user("nobody")
 	for i := range 8 {
 		w.pool(fmt.Sprintf("fuzz-%d", i), fmt.Sprintf("203.0.113.%d/30", 96+4*i))
@@ -72,6 +74,7 @@ func TestAPIKeepsToItsDocument(t *testing.T) {
 func (f *fuzzer) valid(t *rapid.T, op operation) {
 	r := f.draw(t, op)
 	f.current(t, op, r)
+	f.unused(t, op, r)
 	if r.body != nil {
 		if ok, err := f.permits(op, r.body); err != nil || !ok {
 			t.Fatalf("the generator made a body that the document does not permit (%v): %v", err, r.body)
@@ -99,6 +102,17 @@ func (f *fuzzer) current(t *rapid.T, op operation, r *request) {
 	if at.status == http.StatusOK && json.Unmarshal(at.text, &pool) == nil {
 		body["resourceVersion"], body["spec"] = pool["resourceVersion"], pool["spec"]
 	}
+}
+
+// unused makes some requests create a pool with an unused name. Random bodies have a name in use, or ranges that no pool
+// may have, so often that a run could create none.
+func (f *fuzzer) unused(t *rapid.T, op operation, r *request) {
+	if op.id != "create-pool" || !rapid.Bool().Draw(t, "unused") {
+		return
+	}
+	f.created++
+	r.body = map[string]any{"name": fmt.Sprintf("fuzz-new-%d", f.created), "spec": map[string]any{
+		"location": "NAT", "ranges": []any{map[string]any{"addresses": fmt.Sprintf("2001:db8:4:%x::/112", f.created)}}}}
 }
 
 // invalid sends a request that the document does not permit in one place.

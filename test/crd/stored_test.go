@@ -39,6 +39,8 @@ func TestStoredObjectsStayWritable(t *testing.T) {
 		"Network": {plural: "networks", status: map[string]any{"attachments": int64(1)},
 			field: []string{"excludeSubnets"}, value: []any{"10.1.7.0/24"},
 			stored: object(t, "Network", "stored", `{topology: Layer2, subnets: [{cidr: 10.1.0.0/16}], excludeSubnets: [192.0.2.0/24]}`)},
+		"EgressQoS": {plural: "egressqoses", status: map[string]any{"conditions": []any{}},
+			stored: egressQoS(t, v1alpha1.EgressQoSName, `{egress: [{dscp: 1, dstCIDR: 192.0.2.1}]}`)},
 		"EgressFirewall": {plural: "egressfirewalls", status: map[string]any{"conditions": []any{}}, stored: firewall},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -126,7 +126,7 @@ var lasting = []string{"/api/v1/namespaces/weft-system",
 	definitions + "/clusternetworks.network.weft.dev", definitions + "/nodenetworks.network.weft.dev", definitions +
 		"/egressips.network.weft.dev", definitions + "/egressfirewalls.network.weft.dev",
 	definitions + "/ippools.network.weft.dev", definitions + "/floatingips.network.weft.dev",
-	definitions + "/loadbalancerpools.network.weft.dev"}
+	definitions + "/egressqoses.network.weft.dev", definitions + "/loadbalancerpools.network.weft.dev"}
 
 const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

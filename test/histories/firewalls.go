@@ -184,7 +184,7 @@ func (o *oracle) checkFirewalls() {
 	}
 }
 
-// vandaliseFirewall deletes a group, a set or a meter, or changes a rule or a meter band.
+// vandaliseFirewall deletes a group, a set or a meter, or changes a rule, a meter band or a rule of an EgressQoS.
 func (w *world) vandaliseFirewall(what string, n int) error {
 	if table, deletes := strings.CutPrefix(what, "delete-"); deletes {
 		if id, _, ok := w.pick(table, n); ok {
@@ -194,6 +194,8 @@ func (w *world) vandaliseFirewall(what string, n int) error {
 	}
 	table, spoilt := "ACL", operation{"priority": 31000 + n}
 	switch what {
+	case "qos":
+		table, spoilt = "QoS", operation{"priority": 31000 + n}
 	case "match":
 		spoilt = operation{"match": "0"}
 	case "unlogged":

@@ -262,16 +262,16 @@ func (o *oracle) before(f *networkv1alpha1.FloatingIP) (n int) {
 // choose returns the addresses that a pod with a request gets now; requests is false for a pod without a request that
 // can be read.
 func (o *oracle) choose(pod *corev1.Pod) (addresses []netip.Addr, requests bool, err error) {
-	asker, ok, err := o.truth.Asker(context.Background(), pod)
+	requester, ok, err := o.truth.Requester(context.Background(), pod)
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	asker.Has = o.given[pod].own
+	requester.Has = o.given[pod].own
 	var labels map[string]string
 	if node := o.nodes[pod.Spec.NodeName]; node != nil {
 		labels = node.Labels
 	}
-	choices, err := o.truth.Book.Choose(asker, floating.Node{Name: pod.Spec.NodeName, Labels: labels})
+	choices, err := o.truth.Book.Choose(requester, floating.Node{Name: pod.Spec.NodeName, Labels: labels})
 	for _, c := range choices {
 		addresses = append(addresses, c.Address)
 	}

@@ -38,6 +38,7 @@ type objects struct {
 	services  []corev1.Service
 	slices    []discoveryv1.EndpointSlice
 	firewalls []networkv1alpha1.EgressFirewall
+	qos       []networkv1alpha1.EgressQoS
 	policies  []networkingv1.NetworkPolicy
 	egress    []networkv1alpha1.EgressIP
 	balancers []networkv1alpha1.LoadBalancerPool
@@ -66,6 +67,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var services corev1.ServiceList
 	var endpoints discoveryv1.EndpointSliceList
 	var firewalls networkv1alpha1.EgressFirewallList
+	var qos networkv1alpha1.EgressQoSList
 	var egress networkv1alpha1.EgressIPList
 	var balancers networkv1alpha1.LoadBalancerPoolList
 	var policies networkingv1.NetworkPolicyList
@@ -79,7 +81,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	err := errors.Join(w.api.List(ctx, &pools), w.api.List(ctx, &ips), w.api.List(ctx, &multi), w.api.List(ctx, &claims),
 		w.api.List(ctx, &furtherNetworks), w.api.List(ctx, &nads), w.api.List(ctx, &clusterPolicies),
 		w.api.List(ctx, &policies), w.api.List(ctx, &egress), w.api.List(ctx, &balancers),
-		w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods),
+		w.api.List(ctx, &firewalls), w.api.List(ctx, &qos), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods),
 		w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
 	if err != nil {
 		return nil, err
@@ -89,7 +91,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	o.readNetworks(furtherNetworks, nads)
 	o.readClaims(claims)
 	o.policies, o.clusterPolicies, o.multiPolicies = policies.Items, clusterPolicies.Items, multi.Items
-	o.balancers = balancers.Items
+	o.balancers, o.qos = balancers.Items, qos.Items
 	o.egress, o.labels = egress.Items, map[string]labels.Set{}
 	o.ippools, o.floatingIPs = pools.Items, ips.Items
 	o.pods, o.services, o.slices, o.firewalls = pods.Items, services.Items, endpoints.Items, firewalls.Items

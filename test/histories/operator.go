@@ -73,6 +73,7 @@ func newMapper() meta.RESTMapper {
 	mapper.Add(networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"), meta.RESTScopeNamespace)
 	mapper.Add(admins.WithKind("ClusterNetworkPolicy"), meta.RESTScopeRoot)
 	mapper.Add(own.WithKind("EgressFirewall"), meta.RESTScopeNamespace)
+	mapper.AddSpecific(own.WithKind("EgressQoS"), own.WithResource("egressqoses"), own.WithResource("egressqos"), meta.RESTScopeNamespace)
 	mapper.AddSpecific(nadv1.SchemeGroupVersion.WithKind("NetworkAttachmentDefinition"),
 		nadv1.SchemeGroupVersion.WithResource("network-attachment-definitions"),
 		nadv1.SchemeGroupVersion.WithResource("network-attachment-definition"), meta.RESTScopeNamespace)

@@ -73,6 +73,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	}
 	o.expectServices()
 	o.expectFirewalls()
+	o.expectQoS()
 	o.expectPolicies()
 	o.expectEgress()
 	o.expectLoadBalancers()

@@ -185,6 +185,10 @@ func (o *oracle) selectors() map[unit.Key]facts.PodSelector {
 		read, _ := o.clusterFacts(&o.clusterPolicies[i])
 		maps.Copy(used, topology.ClusterPolicySelectors(read))
 	}
+	for i := range o.qos {
+		read, _ := o.qosFacts(&o.qos[i])
+		maps.Copy(used, topology.EgressQoSSelectors(read))
+	}
 	for i := range o.multiPolicies {
 		maps.Copy(used, topology.MultiNetworkPolicySelectors(o.multiFacts(&o.multiPolicies[i])))
 	}

@@ -82,6 +82,9 @@ func (w *world) clear(ctx context.Context) error {
 			if err := w.api.DeleteAllOf(ctx, &networkingv1.NetworkPolicy{}, client.InNamespace(namespace)); err != nil {
 				return err
 			}
+			if err := w.api.DeleteAllOf(ctx, &networkv1alpha1.EgressQoS{}, client.InNamespace(namespace)); err != nil {
+				return err
+			}
 			if err := w.api.DeleteAllOf(ctx, &networkv1alpha1.EgressFirewall{}, client.InNamespace(namespace)); err != nil {
 				return err
 			}

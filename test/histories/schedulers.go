@@ -242,12 +242,12 @@ func (w *world) placeAll(ctx context.Context) error {
 // checkPlaced checks that no pod waits for a scheduler while a node carries an address for it.
 func (o *oracle) checkPlaced() {
 	for _, pod := range waitingPods(o.pods) {
-		asker, ok, err := o.truth.Asker(context.Background(), pod)
+		requester, ok, err := o.truth.Requester(context.Background(), pod)
 		if err != nil || !ok {
 			continue
 		}
 		for name, node := range o.nodes {
-			if _, err := o.truth.Book.Choose(asker, floating.Node{Name: name, Labels: node.Labels}); err == nil {
+			if _, err := o.truth.Book.Choose(requester, floating.Node{Name: name, Labels: node.Labels}); err == nil {
 				o.complain("pod %s/%s waits, although node %s carries an address for it", pod.Namespace, pod.Name, name)
 			}
 		}

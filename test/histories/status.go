@@ -101,6 +101,7 @@ func (o *oracle) checkStatus() {
 		}
 	}
 	o.checkFirewalls()
+	o.checkQoS()
 	o.checkClusterPolicies()
 	o.checkPodNetworks()
 	o.checkClaims(o.addressed)

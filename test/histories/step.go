@@ -130,7 +130,7 @@ func generate(seed uint64) Plan {
 	}
 	for _, add := range []func(Plan) Plan{withServices, withFirewalls, withEgressIPs, withPolicies, withLogging, withClusterPolicies,
 		withScenarios, withNetworks, withNetworkScenarios, withMultiPolicies, withClaims, withLocalnets, withFloating,
-		withSchedulers, withLoadBalancers} {
+		withSchedulers, withLoadBalancers, withQoS} {
 		p = add(p)
 	}
 	return p

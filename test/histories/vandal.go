@@ -62,7 +62,7 @@ func (w *world) vandalise(what string, n int) error {
 	switch what {
 	case "delete-switch", "rename", "copy", "disown":
 		return w.vandaliseSwitch(what, n)
-	case "delete-Port_Group", "delete-Address_Set", "delete-Meter", "priority", "match", "unlogged", "rate":
+	case "delete-Port_Group", "delete-Address_Set", "delete-Meter", "priority", "match", "unlogged", "rate", "qos":
 		return w.vandaliseFirewall(what, n)
 	case "delete-balancer", "spoil-balancer":
 		return w.vandaliseBalancer(what, n)

@@ -23,6 +23,8 @@ type Database struct {
 	Refusals map[unit.Key]error
 	// Away: the database is not connected.
 	Away bool
+	// Fail is the error of Failure.
+	Fail error
 	// Refuse is the error of Refused.
 	Refuse error
 	// ExistingPorts are the ports that a start finds.
@@ -226,6 +228,9 @@ func (d *Database) Wait(_ context.Context, ready func() (bool, error)) error {
 
 // Refused implements kind.Database.
 func (d *Database) Refused() error { return d.Refuse }
+
+// Failure implements kind.Database.
+func (d *Database) Failure() error { return d.Fail }
 
 // Drifts implements kind.Database.
 func (d *Database) Drifts() ovndb.DriftReport { return d.Drift }

@@ -131,7 +131,8 @@ func watch(ctx context.Context) error {
 		AddFunc: func(any) { news.notify() }, UpdateFunc: func(any, any) { news.notify() }, DeleteFunc: func(any) { news.notify() },
 	}
 	for _, kind := range []client.Object{&corev1.Pod{}, &corev1.Node{}, &eventsv1.Event{},
-		&networkv1alpha1.ClusterNetwork{}, &networkv1alpha1.NodeNetwork{}, &networkv1alpha1.EgressFirewall{}} {
+		&networkv1alpha1.ClusterNetwork{}, &networkv1alpha1.NodeNetwork{}, &networkv1alpha1.EgressFirewall{},
+		&networkv1alpha1.EgressQoS{}} {
 		informer, err := view.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return err

@@ -107,31 +107,49 @@ func TestUnchangedRestartWritesNothing(t *testing.T) {
 }
 
 // slowDatabase connects while a caller waits for it.
-type slowDatabase struct{ connected bool }
+type slowDatabase struct {
+	connected bool
+	slow      int   // how many times a caller waits in vain before that
+	failure   error // why no attempt to connect succeeds
+}
 
 func (d *slowDatabase) Apply(context.Context, unit.Unit) error { return nil }
 func (d *slowDatabase) Connected() bool                        { return d.connected }
 func (d *slowDatabase) Refused() error                         { return nil }
+func (d *slowDatabase) Failure() error                         { return d.failure }
 func (d *slowDatabase) Drifts() ovndb.DriftReport              { return ovndb.DriftReport{} }
 func (d *slowDatabase) ReportOnly(bool)                        {}
 
 // Wait implements network.Database.
 func (d *slowDatabase) Wait(_ context.Context, ready func() (bool, error)) error {
-	d.connected = true
-	_, err := ready()
-	return err
+	d.connected = d.slow == 0 && d.failure == nil
+	d.slow--
+	if ok, err := ready(); ok || err != nil {
+		return err
+	}
+	return context.DeadlineExceeded
 }
 
 // Used implements network.Addresses.
 func (d *slowDatabase) Used(netip.Prefix) (int64, bool) { return 0, true }
 
-// TestFirstReportWaitsForTheDatabase checks that a start is not reported as an outage while the database connects.
+// TestFirstReportWaitsForTheDatabase checks that a start is not reported as an outage while the database connects, and
+// while a large database is copied. A server that cannot be reached is one.
 func TestFirstReportWaitsForTheDatabase(t *testing.T) {
 	w := newWorld(t)
 	cn := w.network(dualStack()...)
-	db := &slowDatabase{}
+	w.firstReports(cn, &slowDatabase{}, networkv1alpha1.ReasonAsExpected, networkv1alpha1.ReasonDatabaseUnavailable)
+	w.firstReports(cn, &slowDatabase{slow: 1}, networkv1alpha1.ReasonAsExpected, networkv1alpha1.ReasonDatabaseUnavailable)
+	w.firstReports(cn, &slowDatabase{failure: errors.New("connection refused")}, networkv1alpha1.ReasonDatabaseUnavailable)
+}
+
+// firstReports reconciles the ClusterNetwork in a new process, and compares the reasons of its condition Ready. The
+// database is disconnected after the first.
+func (w *world) firstReports(cn *networkv1alpha1.ClusterNetwork, db *slowDatabase, reasons ...string) {
+	t := w.T
+	w.Helper()
 	r := &network.Reconciler{Client: api, Database: db, Addresses: db, Floating: claim.New(api, api, time.Now)}
-	for _, want := range []string{networkv1alpha1.ReasonAsExpected, networkv1alpha1.ReasonDatabaseUnavailable} {
+	for _, want := range reasons {
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: network.Name}); err != nil {
 			t.Fatal(err)
 		}

@@ -90,6 +90,7 @@ func (w *world) clear() {
 	ctx := context.Background()
 	w.must(api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0)))
 	w.clearFirewalls(ctx)
+	w.clearQoS(ctx)
 	w.clearPolicies(ctx)
 	w.clearServices(ctx)
 	for _, kind := range []client.Object{&corev1.Node{}, &networkv1alpha1.NodeNetwork{}, &networkv1alpha1.ClusterNetwork{}} {

@@ -25,6 +25,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&NodeNetwork{}, &NodeNetworkList{},
 		&EgressFirewall{}, &EgressFirewallList{},
 		&EgressIP{}, &EgressIPList{},
+		&EgressQoS{}, &EgressQoSList{},
 		&Network{}, &NetworkList{},
 		&IPPool{}, &IPPoolList{},
 		&FloatingIP{}, &FloatingIPList{},

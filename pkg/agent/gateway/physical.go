@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -21,6 +22,7 @@ import (
 // physical is the node's connection with physical networks. Only the reconciler writes it.
 type physical struct {
 	bridges map[string]string // physical network -> bridge that leads to it
+	mapped  []string          // the physical networks that the last mapping had
 	links   atomic.Value      // a []string: the watched links and bridges
 }
 
@@ -53,12 +55,12 @@ func (r *Gateway) ApplyPhysical(
 func (r *Gateway) connectAll(ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, ids map[string]string,
 	status *networkv1alpha1.NodeNetworkStatus) (reason string, failed error) {
 	r.watchPhysical(spec)
-	foreign := desired.ForeignMappings(ids)
+	foreign := desired.ForeignMappings(ids, r.physical.mapped...)
 	r.physical.bridges, status.PhysicalNetworks = map[string]string{}, nil
 	for _, p := range spec.PhysicalNetworks {
 		bridge, err := r.connect(node, spec, status.Gateway, p)
 		if other, taken := foreign[string(p.Name)]; taken && err == nil {
-			err = fmt.Errorf("another program has mapped the name to bridge %s in %s", other, desired.BridgeMappingsKey)
+			err = fmt.Errorf("another program has mapped the name to bridge %s in %s", other, vswitchdb.BridgeMappingsKey)
 		}
 		status.PhysicalNetworks = append(status.PhysicalNetworks, desired.PhysicalStatus(p.Name, bridge, err))
 		if err == nil {
@@ -88,14 +90,14 @@ func (r *Gateway) ReportGatewayNetwork(status *networkv1alpha1.NodeNetworkStatus
 }
 
 // mapBridges writes ovn-bridge-mappings: the gateway's bridge, which may be empty, and the physical networks' bridges.
-// ids are the present external_ids of Open_vSwitch.
+// ids are the present external_ids of Open_vSwitch. They may lack the last write, which mapped completes.
 func (r *Gateway) mapBridges(ctx context.Context, ids map[string]string, gateway string) error {
-	want := desired.BridgeMapping(ids, gateway, r.physical.bridges)
-	if desired.DropsMapping(ids, want) {
-		if err := r.OVS.Apply(ctx, desired.PresentMapping(ids)); err != nil {
-			return err
-		}
-	}
+	want := desired.BridgeMapping(ids, gateway, r.physical.bridges, r.physical.mapped...)
+	foreign := desired.ForeignMappings(ids, r.physical.mapped...)
+	r.physical.mapped = slices.DeleteFunc(slices.Collect(maps.Keys(r.physical.bridges)), func(network string) bool {
+		_, taken := foreign[network]
+		return taken
+	})
 	return r.OVS.Apply(ctx, want)
 }
 

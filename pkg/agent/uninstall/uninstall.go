@@ -147,7 +147,7 @@ func unwantedUnits(engine *ovndb.Engine) []unit.Unit {
 	if ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](engine.Conn); ok {
 		registered := desired.Registered(ovs.ExternalIDs)
 		units = append(units, registered, unit.Unit{Key: registered.Key})
-		units = append(units, desired.PresentMapping(ovs.ExternalIDs), desired.BridgeMapping(ovs.ExternalIDs, "", nil))
+		units = append(units, desired.BridgeMapping(ovs.ExternalIDs, "", nil))
 	}
 	owners, _ := engine.Owners()
 	for key := range owners {

@@ -95,8 +95,8 @@ func (c *Claimer) ObservePool(pool *networkv1alpha1.IPPool) (changed bool) {
 	return c.Book.SetPool(read, refused)
 }
 
-// Request returns what a pod requests, in Weft's annotations or in Galaxy's format; ok is false for a pod that requests
-// nothing, or has no network of its own. The error names the annotation.
+// Request returns the addresses that a pod requests, in Weft's annotations or in Galaxy's format. ok is false for a pod
+// without a request, and for a pod on the host's network. The error names the annotation.
 func Request(pod *corev1.Pod) (r networkv1alpha1.FloatingRequest, ok bool, err error) {
 	if pod.Spec.HostNetwork {
 		return r, false, nil
@@ -104,13 +104,13 @@ func Request(pod *corev1.Pod) (r networkv1alpha1.FloatingRequest, ok bool, err e
 	return networkv1alpha1.FloatingRequestOf(pod)
 }
 
-// Asker returns a pod as package floating sees it; ok is false for a pod that requests nothing.
-func (c *Claimer) Asker(ctx context.Context, pod *corev1.Pod) (a floating.Asker, ok bool, err error) {
+// Requester returns a pod as package floating sees it; ok is false for a pod that requests nothing.
+func (c *Claimer) Requester(ctx context.Context, pod *corev1.Pod) (a floating.Requester, ok bool, err error) {
 	request, ok, err := Request(pod)
 	if err != nil || !ok {
 		return a, ok, err
 	}
-	a = floating.Asker{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Request: request}
+	a = floating.Requester{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Request: request}
 	c.Workloads.recognize(pod, c.Book.Of(pod.UID))
 	if a.Workload, a.WorkloadUID, err = c.Workloads.Of(ctx, pod); err != nil {
 		return a, true, err
@@ -128,34 +128,33 @@ func (c *Claimer) Asker(ctx context.Context, pod *corev1.Pod) (a floating.Asker,
 	return a, true, nil
 }
 
-// Claim gives a pod its addresses on a node: it writes their FloatingIPs, or leaves FloatingIPs that are right. has are the
-// addresses at the pod's port. The error is a *floating.UnavailableError if no address is free for it now. A pod that is
-// bound gives back what it had on other nodes. A pod that is not bound keeps it until then, because another process may
-// bind the pod with it meanwhile.
+// Claim gives a pod its addresses on a node. It writes the FloatingIPs that differ. has are the addresses at the pod's port.
+// The error is a *floating.UnavailableError if no address is free now. Claim releases the addresses that a bound pod had on
+// other nodes. A pod that is not bound keeps them, because another process may bind the pod there.
 func (c *Claimer) Claim(ctx context.Context, pod *corev1.Pod, node floating.Node, has []netip.Addr) ([]netip.Addr, error) {
 	if err := c.Load(ctx); err != nil {
 		return nil, err
 	}
-	asker, ok, err := c.Asker(ctx, pod)
+	requester, ok, err := c.Requester(ctx, pod)
 	if err != nil || !ok {
 		return nil, err
 	}
-	asker.Has = has
+	requester.Has = has
 	if err := c.recall(ctx, pod); err != nil {
 		return nil, err
 	}
 	for {
-		choices, err := c.Book.Reserve(asker, node)
+		choices, err := c.Book.Reserve(requester, node)
 		if err != nil {
 			return nil, err
 		}
-		again, err := c.write(ctx, asker, node, choices)
+		again, err := c.write(ctx, requester, node, choices)
 		if err == nil && !again && pod.Spec.NodeName != "" {
-			again, err = c.releaseExtra(ctx, asker.UID, choices)
+			again, err = c.releaseExtra(ctx, requester.UID, choices)
 		}
-		c.Book.Done(asker.UID, choices)
+		c.Book.Done(requester.UID, choices)
 		if err != nil {
-			return nil, fmt.Errorf("IPPool %s: %w", asker.Request.Pool, err)
+			return nil, fmt.Errorf("IPPool %s: %w", requester.Request.Pool, err)
 		}
 		if !again {
 			return addressesOf(choices), nil
@@ -170,11 +169,13 @@ func addressesOf(choices []floating.Choice) (addresses []netip.Addr) {
 	return addresses
 }
 
-// write writes the choices. again means that another process was faster, and what it wrote is in the book now.
-func (c *Claimer) write(ctx context.Context, asker floating.Asker, node floating.Node, choices []floating.Choice) (again bool, err error) {
+// write writes the choices. again is true if another process wrote first. The book then has the other process's write.
+func (c *Claimer) write(ctx context.Context, requester floating.Requester, node floating.Node, choices []floating.Choice) (
+	again bool, err error,
+) {
 	for _, choice := range choices {
-		want := floating.Claimed(choice, asker, node.Name, metav1.NewTime(c.Now()))
-		if choice.IsHeld(asker.UID) {
+		want := floating.Claimed(choice, requester, node.Name, metav1.NewTime(c.Now()))
+		if choice.IsHeld(requester.UID) {
 			if same(choice.Had.Spec.Holder, want.Spec.Holder) {
 				continue
 			}
@@ -196,8 +197,8 @@ func (c *Claimer) write(ctx context.Context, asker floating.Asker, node floating
 	return false, nil
 }
 
-// releaseExtra releases what a pod has besides its choices: what another process gave it at the same time, or what it
-// got on another node before it was bound.
+// releaseExtra releases a pod's addresses besides the choices: addresses that another process gave the pod at the same time,
+// or that the pod got on another node before it was bound.
 func (c *Claimer) releaseExtra(ctx context.Context, pod types.UID, choices []floating.Choice) (again bool, err error) {
 	for _, f := range c.Book.Extra(pod, choices) {
 		after := floating.Ended(f, floating.Dropped(f), metav1.NewTime(c.Now()))

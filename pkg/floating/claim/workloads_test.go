@@ -49,9 +49,10 @@ func TestAStartReadsNoReplicaSets(t *testing.T) {
 			Annotations: map[string]string{networkv1alpha1.IPPoolAnnotation: "web"},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-x", UID: "uid-set",
 				Controller: new(true)}}}}
-		asker, _, err := claimer.Asker(t.Context(), pod)
-		if live.n != c.calls || (err != nil) != (c.calls > 0) || err == nil && (asker.Workload.Name != "web" || asker.WorkloadUID != "uid-web") {
-			t.Errorf("%s: %d calls, %v: %+v", name, live.n, err, asker)
+		requester, _, err := claimer.Requester(t.Context(), pod)
+		if live.n != c.calls || (err != nil) != (c.calls > 0) || err == nil &&
+			(requester.Workload.Name != "web" || requester.WorkloadUID != "uid-web") {
+			t.Errorf("%s: %d calls, %v: %+v", name, live.n, err, requester)
 		}
 	}
 }

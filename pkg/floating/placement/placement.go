@@ -59,9 +59,9 @@ func tolerates(pod *corev1.Pod, node *corev1.Node) bool {
 	return !repelled
 }
 
-// Best returns the index of the answer whose node suits a pod best, or -1 if no node carries addresses for it. First
-// come nodes that carry what the pod has, then nodes that carry what its workload kept, then nodes with many free
-// addresses.
+// Best returns the index of the answer whose node suits a pod best, or -1 if no node carries addresses for the pod. It
+// prefers nodes that carry the pod's addresses, then nodes that carry addresses that the workload kept, then nodes with
+// many free addresses.
 func Best(pod types.UID, answers []floating.Answer) int {
 	best := -1
 	for i := range answers {
@@ -113,8 +113,8 @@ func Explain(all int, answers []floating.Answer) string {
 	return fmt.Sprintf("0/%d nodes can carry an address of the pod: %s", all, strings.Join(reasons, ", "))
 }
 
-// Confine adds to a pod's required node affinity that its nodes match all selectors. It replaces what it changes, so
-// that a shallow copy of the pod's spec stays as it was. The API server accepts the change of a pod with a gate.
+// Confine adds all selectors to a pod's required node affinity. It replaces the fields that it changes, so that a shallow
+// copy of the pod's spec stays unchanged. The API server accepts the change of a pod with a gate.
 func Confine(pod *corev1.Pod, selectors []labels.Selector) error {
 	requirements, err := requirementsOf(selectors)
 	if err != nil || len(requirements) == 0 {

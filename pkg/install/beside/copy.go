@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weft-network/weft/pkg/ovn/wire"
 )
 
 // Source is what a Copy is made of.
@@ -39,7 +41,7 @@ var errNorthdEnded = errors.New("the private ovn-northd ended unexpectedly")
 // StartCopy copies the live databases, applies changes to the copy of the northbound database, and returns when a
 // private ovn-northd has computed what follows. Chassis and the bindings of ports are copied. A machine runs one copy
 // at a time: another one is an error. Stop ends the copy; it also ends with this process.
-func StartCopy(ctx context.Context, s Source, changes ...Operation) (*Copy, error) {
+func StartCopy(ctx context.Context, s Source, changes ...wire.Operation) (*Copy, error) {
 	c := &Copy{folder: filepath.Join(s.RunDir, ".weft-copy")}
 	if err := c.start(ctx, s, changes); err != nil {
 		c.Stop()
@@ -48,7 +50,7 @@ func StartCopy(ctx context.Context, s Source, changes ...Operation) (*Copy, erro
 	return c, nil
 }
 
-func (c *Copy) start(ctx context.Context, s Source, changes []Operation) error {
+func (c *Copy) start(ctx context.Context, s Source, changes []wire.Operation) error {
 	if err := c.open(s.RunDir); err != nil {
 		return err
 	}
@@ -90,7 +92,7 @@ func (c *Copy) release() error {
 }
 
 // copyRows fills the private databases and returns the live southbound database's rows.
-func (c *Copy) copyRows(ctx context.Context, s Source, changes []Operation) (Snapshot, error) {
+func (c *Copy) copyRows(ctx context.Context, s Source, changes []wire.Operation) (Snapshot, error) {
 	live, err := Dial(ctx, s.NB, Northbound)
 	if err != nil {
 		return nil, err
@@ -178,9 +180,9 @@ func (c *Copy) compute(ctx context.Context) error {
 	defer cancel(nil)
 	defer context.AfterFunc(c.ended, func() { cancel(context.Cause(c.ended)) })()
 	c.number++
-	_, err := c.nb.Transact(ctx, Update("NB_Global", All, Row{"nb_cfg": c.number}))
+	_, err := c.nb.Transact(ctx, wire.Update("NB_Global", wire.All, wire.Row{"nb_cfg": c.number}))
 	if err == nil {
-		err = c.nb.AwaitNumber(ctx, "NB_Global", All, "sb_cfg", c.number)
+		err = c.nb.AwaitNumber(ctx, "NB_Global", wire.All, "sb_cfg", c.number)
 	}
 	if err != nil {
 		return c.northd.Failure(err)

@@ -2,7 +2,6 @@ package beside
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/weft-network/weft/pkg/ovn/wire"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
@@ -53,7 +53,7 @@ func TestCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := central.SB.Transactions()
-	c, err := StartCopy(t.Context(), s, Insert("Logical_Switch", "", Row{"name": "n2"}))
+	c, err := StartCopy(t.Context(), s, wire.Insert("Logical_Switch", "", wire.Row{"name": "n2"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,12 +103,13 @@ func TestCopyThatFails(t *testing.T) {
 		name   string
 		ctx    context.Context
 		source Source
-		change Operation
+		change wire.Operation
 		says   string
 	}{
-		{"a change that the database refuses", t.Context(), s, Insert("Logical_Switch", "", Row{"nme": "n2"}), "cannot apply the changes"},
-		{"a cancelled request", cancelled, s, Insert("Logical_Switch", "", Row{"name": "n2"}), "cancel"},
-		{"too little memory", t.Context(), little, Insert("Logical_Switch", "", Row{"name": "n2"}), "northd"},
+		{"a change that the database refuses", t.Context(), s,
+			wire.Insert("Logical_Switch", "", wire.Row{"nme": "n2"}), "cannot apply the changes"},
+		{"a cancelled request", cancelled, s, wire.Insert("Logical_Switch", "", wire.Row{"name": "n2"}), "cancel"},
+		{"too little memory", t.Context(), little, wire.Insert("Logical_Switch", "", wire.Row{"name": "n2"}), "northd"},
 	} {
 		started, err := StartCopy(c.ctx, c.source, c.change)
 		if err == nil {
@@ -118,15 +119,5 @@ func TestCopyThatFails(t *testing.T) {
 			t.Errorf("%s: %v, want an error that says %q", c.name, err, c.says)
 		}
 		s.left(t)
-	}
-}
-
-func TestParseOperations(t *testing.T) {
-	got, err := ParseOperations([]json.RawMessage{[]byte(`{"op":"insert","row":{"priority":9007199254740993}}`)})
-	if err != nil || got[0]["row"].(map[string]any)["priority"] != json.Number("9007199254740993") {
-		t.Errorf("%v, %v", got, err)
-	}
-	if _, err := ParseOperations([]json.RawMessage{[]byte(`[]`)}); err == nil || !strings.Contains(err.Error(), "operation 1") {
-		t.Errorf("a list: %v", err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"net"
 	"strings"
 	"sync"
+
+	"github.com/weft-network/weft/pkg/ovn/wire"
 )
 
 // The databases' names in their schemas.
@@ -166,7 +168,7 @@ func (d *Database) call(ctx context.Context, result any, method string, params .
 		if len(m.Error) > 0 && string(m.Error) != "null" {
 			return fmt.Errorf("database %s at %s: %s: %s", d.Name, d.remote, method, m.Error)
 		}
-		return decode(m.Result, result)
+		return wire.Decode(m.Result, result)
 	}
 }
 
@@ -174,13 +176,6 @@ func (d *Database) lost() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return fmt.Errorf("database %s at %s: connection lost: %w", d.Name, d.remote, d.ended)
-}
-
-// decode decodes JSON and keeps integers exact.
-func decode(text json.RawMessage, into any) error {
-	decoder := json.NewDecoder(strings.NewReader(string(text)))
-	decoder.UseNumber()
-	return decoder.Decode(into)
 }
 
 // Schema returns the database's schema from the server.
@@ -222,20 +217,20 @@ func (d *Database) Lock(ctx context.Context, name string) error {
 }
 
 // Transact runs operations in one transaction and returns the rows that each of them selected.
-func (d *Database) Transact(ctx context.Context, operations ...Operation) ([][]Row, error) {
+func (d *Database) Transact(ctx context.Context, operations ...wire.Operation) ([][]wire.Row, error) {
 	params := []any{d.Name}
 	for _, o := range operations {
 		params = append(params, o)
 	}
 	var results []*struct {
-		Rows    []Row  `json:"rows"`
-		Error   string `json:"error"`
-		Details string `json:"details"`
+		Rows    []wire.Row `json:"rows"`
+		Error   string     `json:"error"`
+		Details string     `json:"details"`
 	}
 	if err := d.call(ctx, &results, "transact", params...); err != nil {
 		return nil, err
 	}
-	rows := make([][]Row, len(results))
+	rows := make([][]wire.Row, len(results))
 	for i, r := range results {
 		if r == nil {
 			continue // not run, because an earlier operation failed

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
+
+	"github.com/weft-network/weft/pkg/ovn/wire"
 )
 
 // Chassis describes a node's chassis according to its NodeNetwork.
@@ -26,7 +28,7 @@ var SeedTables = []string{
 // row, and every chassis with its tunnel ends. Chassis of the old database are copied, UUIDs included, as
 // ovn-controller wrote them. Other chassis are created from their NodeNetworks, and ovn-controller completes them.
 // skipped are old chassis whose tunnel end now belongs to another chassis.
-func ChassisRows(before Snapshot, chassis []Chassis) (operations []Operation, skipped []string) {
+func ChassisRows(before Snapshot, chassis []Chassis) (operations []wire.Operation, skipped []string) {
 	operations = globalRows(before)
 	stale := staleChassis(before, chassis)
 	known := map[string]bool{}
@@ -38,14 +40,14 @@ func ChassisRows(before Snapshot, chassis []Chassis) (operations []Operation, sk
 			continue
 		}
 		known[name] = true
-		operations = append(operations, Insert("Chassis", c.UUID(), c.Content()))
-		for _, id := range c.references("encaps") {
-			operations = append(operations, Insert("Encap", id, encaps[id].Content()))
+		operations = append(operations, wire.Insert("Chassis", c.UUID(), c.Content()))
+		for _, id := range c.References("encaps") {
+			operations = append(operations, wire.Insert("Encap", id, encaps[id].Content()))
 		}
 	}
 	for _, p := range before["Chassis_Private"] {
 		if known[p.Text("name")] {
-			operations = append(operations, Insert("Chassis_Private", p.UUID(), p.Content()))
+			operations = append(operations, wire.Insert("Chassis_Private", p.UUID(), p.Content()))
 		}
 	}
 	for _, c := range chassis {
@@ -57,14 +59,14 @@ func ChassisRows(before Snapshot, chassis []Chassis) (operations []Operation, sk
 }
 
 // globalRows returns the operations that insert the global row and the administrator's listeners and certificates.
-func globalRows(before Snapshot) []Operation {
+func globalRows(before Snapshot) []wire.Operation {
 	if len(before["SB_Global"]) == 0 {
-		return []Operation{Insert("SB_Global", "", Row{})}
+		return []wire.Operation{wire.Insert("SB_Global", "", wire.Row{})}
 	}
-	var operations []Operation
+	var operations []wire.Operation
 	for _, table := range []string{"Connection", "SSL", "SB_Global"} {
 		for _, r := range before[table] {
-			operations = append(operations, Insert(table, r.UUID(), r.Content()))
+			operations = append(operations, wire.Insert(table, r.UUID(), r.Content()))
 		}
 	}
 	return operations
@@ -89,13 +91,13 @@ func staleChassis(before Snapshot, chassis []Chassis) map[string]bool {
 }
 
 // rows returns the operations that insert a chassis as ovn-controller creates it.
-func (c Chassis) rows() []Operation {
+func (c Chassis) rows() []wire.Operation {
 	chassis, encap := uuid.NewString(), uuid.NewString()
-	return []Operation{
-		Insert("Encap", encap, Row{"chassis_name": c.Name, "type": c.EncapType, "ip": c.EncapIP,
+	return []wire.Operation{
+		wire.Insert("Encap", encap, wire.Row{"chassis_name": c.Name, "type": c.EncapType, "ip": c.EncapIP,
 			"options": pairsOf(map[string]string{"csum": "true"})}),
-		Insert("Chassis", chassis, Row{"name": c.Name, "hostname": c.Hostname, "encaps": UUIDOf(encap)}),
-		Insert("Chassis_Private", "", Row{"name": c.Name, "chassis": UUIDOf(chassis)}),
+		wire.Insert("Chassis", chassis, wire.Row{"name": c.Name, "hostname": c.Hostname, "encaps": wire.UUIDOf(encap)}),
+		wire.Insert("Chassis_Private", "", wire.Row{"name": c.Name, "chassis": wire.UUIDOf(chassis)}),
 	}
 }
 
@@ -116,27 +118,27 @@ var boundColumns = []string{"chassis", "encap", "additional_chassis", "additiona
 // ports. Without an old database (known is false), each port is bound to the chassis that it requests. If the port
 // does not exist there yet, that chassis releases it, which is harmless. If it exists but were not bound, it would
 // lose the packets from other chassis.
-func Bindings(fresh, before Snapshot, known bool) (operations []Operation, bound int) {
+func Bindings(fresh, before Snapshot, known bool) (operations []wire.Operation, bound int) {
 	chassis := map[string]string{} // name -> UUID
 	has := map[string]bool{}       // UUID
 	for _, c := range fresh["Chassis"] {
 		chassis[c.Text("name")], has[c.UUID()] = c.UUID(), true
 	}
-	old := map[string]Row{} // logical port -> binding
+	old := map[string]wire.Row{} // logical port -> binding
 	for _, b := range before["Port_Binding"] {
 		old[b.Text("logical_port")] = b
 	}
 	for _, b := range fresh["Port_Binding"] {
-		want := Row{}
+		want := wire.Row{}
 		if was, ok := old[b.Text("logical_port")]; ok {
 			if has[was.Reference("chassis")] {
-				want = was.pick(boundColumns...)
+				want = was.Pick(boundColumns...)
 			}
 		} else if at := chassis[requestedChassis(b)]; !known && at != "" {
-			want = Row{"chassis": UUIDOf(at), "up": true}
+			want = wire.Row{"chassis": wire.UUIDOf(at), "up": true}
 		}
 		if len(want) > 0 {
-			operations = append(operations, Update("Port_Binding", Is("_uuid", UUIDOf(b.UUID())), want))
+			operations = append(operations, wire.Update("Port_Binding", wire.Is("_uuid", wire.UUIDOf(b.UUID())), want))
 			bound++
 		}
 	}
@@ -145,7 +147,7 @@ func Bindings(fresh, before Snapshot, known bool) (operations []Operation, bound
 
 // requestedChassis returns the name of the chassis that a binding requests. Only VIFs and ports of gateway routers
 // request a chassis.
-func requestedChassis(binding Row) string {
+func requestedChassis(binding wire.Row) string {
 	options := binding.Pairs("options")
 	switch binding.Text("type") {
 	case "", "l3gateway":
@@ -156,8 +158,8 @@ func requestedChassis(binding Row) string {
 
 // Learned returns the operations that copy what ovn-controllers learned: MAC addresses of neighbours, and of hosts
 // behind ports.
-func Learned(fresh, before Snapshot) []Operation {
-	var operations []Operation
+func Learned(fresh, before Snapshot) []wire.Operation {
+	var operations []wire.Operation
 	ports := map[string]bool{}
 	for _, b := range fresh["Port_Binding"] {
 		ports[b.Text("logical_port")] = true
@@ -171,13 +173,13 @@ func Learned(fresh, before Snapshot) []Operation {
 		datapath := datapaths[old[m.Reference("datapath")].Number("tunnel_key")]
 		if datapath != "" && ports[m.Text("logical_port")] {
 			r := m.Content()
-			r["datapath"] = UUIDOf(datapath)
-			operations = append(operations, Insert("MAC_Binding", "", r))
+			r["datapath"] = wire.UUIDOf(datapath)
+			operations = append(operations, wire.Insert("MAC_Binding", "", r))
 		}
 	}
 	for _, f := range before["FDB"] {
 		if datapaths[f.Number("dp_key")] != "" {
-			operations = append(operations, Insert("FDB", "", f.Content()))
+			operations = append(operations, wire.Insert("FDB", "", f.Content()))
 		}
 	}
 	return operations

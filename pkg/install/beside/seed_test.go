@@ -6,15 +6,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weft-network/weft/pkg/ovn/wire"
 )
 
 // table decodes rows from wire format.
-func table(t *testing.T, rows ...string) []Row {
+func table(t *testing.T, rows ...string) []wire.Row {
 	t.Helper()
-	var all []Row
+	var all []wire.Row
 	for _, text := range rows {
-		var r Row
-		if err := decode([]byte(text), &r); err != nil {
+		var r wire.Row
+		if err := wire.Decode([]byte(text), &r); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
 		all = append(all, r)
@@ -23,7 +25,7 @@ func table(t *testing.T, rows ...string) []Row {
 }
 
 // summary renders operations, one per line, sorted.
-func summary(t *testing.T, operations []Operation) string {
+func summary(t *testing.T, operations []wire.Operation) string {
 	t.Helper()
 	var lines []string
 	for _, o := range operations {
@@ -37,11 +39,11 @@ func summary(t *testing.T, operations []Operation) string {
 	return strings.Join(lines, "\n")
 }
 
-func inserted(operations []Operation, table, column string) []string {
+func inserted(operations []wire.Operation, table, column string) []string {
 	var found []string
 	for _, o := range operations {
 		if o["op"] == "insert" && o["table"] == table {
-			found = append(found, o["row"].(Row).Text(column))
+			found = append(found, o["row"].(wire.Row).Text(column))
 		}
 	}
 	slices.Sort(found)
@@ -92,7 +94,7 @@ func TestChassisOfOldDatabaseAndNodeNetworks(t *testing.T) {
 		}
 	}
 	for _, o := range operations {
-		if o["table"] == "Chassis" && o["row"].(Row).Text("name") == "n1" && o["uuid"] != "c1" {
+		if o["table"] == "Chassis" && o["row"].(wire.Row).Text("name") == "n1" && o["uuid"] != "c1" {
 			t.Errorf("n1 has another UUID: %v", o["uuid"])
 		}
 	}

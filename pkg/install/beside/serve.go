@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/weft-network/weft/pkg/ovn/wire"
 )
 
 // Serve creates a database from a schema in a folder and serves it. sockets is the folder of its sockets.
@@ -27,11 +29,11 @@ func Serve(ctx context.Context, p Programs, sockets, folder, name, database stri
 }
 
 // InsertAll returns the operations that insert the rows of some tables of a snapshot, UUIDs included.
-func (s Snapshot) InsertAll(names ...string) []Operation {
-	var operations []Operation
+func (s Snapshot) InsertAll(names ...string) []wire.Operation {
+	var operations []wire.Operation
 	for _, table := range names {
 		for _, row := range s[table] {
-			operations = append(operations, Insert(table, row.UUID(), row.Content()))
+			operations = append(operations, wire.Insert(table, row.UUID(), row.Content()))
 		}
 	}
 	return operations
@@ -41,7 +43,7 @@ func (s Snapshot) InsertAll(names ...string) []Operation {
 // server ends when the column changes.
 func (d *Database) AwaitNumber(ctx context.Context, table string, where []any, column string, least int64) error {
 	for {
-		results, err := d.Transact(ctx, SelectRows(table, where))
+		results, err := d.Transact(ctx, wire.Select(table, where))
 		if err != nil {
 			return err
 		}
@@ -52,7 +54,7 @@ func (d *Database) AwaitNumber(ctx context.Context, table string, where []any, c
 		if have >= least {
 			return nil
 		}
-		if _, err := d.Transact(ctx, Await(table, where, "!=", time.Hour.Milliseconds(), Row{column: have})); err != nil {
+		if _, err := d.Transact(ctx, wire.Await(table, where, "!=", time.Hour.Milliseconds(), wire.Row{column: have})); err != nil {
 			return fmt.Errorf("%s is %d, want %d: %w", column, have, least, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weft-network/weft/pkg/install/beside"
+	"github.com/weft-network/weft/pkg/ovn/wire"
 )
 
 // aside holds the new databases and the processes that run beside the live databases.
@@ -137,7 +138,7 @@ func (r *rebuild) compute(ctx context.Context) (detail string, err error) {
 			fmt.Sprintf("the database was computed by ovn-northd %s, but the running ovn-northd is %s", is, was))
 	}
 	flows, err := r.aside.sb.Transact(ctx,
-		beside.Operation{"op": "select", "table": "Logical_Flow", "where": beside.All, "columns": []string{"_uuid"}})
+		wire.Operation{"op": "select", "table": "Logical_Flow", "where": wire.All, "columns": []string{"_uuid"}})
 	if err != nil {
 		return "", err
 	}
@@ -161,11 +162,11 @@ func (r *rebuild) recompute(ctx context.Context) error {
 	defer cancel(nil)
 	defer context.AfterFunc(r.aside.northdEnded, func() { cancel(context.Cause(r.aside.northdEnded)) })()
 	r.aside.computed++
-	_, err := r.aside.nb.Transact(ctx, beside.Update("NB_Global", beside.All, beside.Row{"nb_cfg": r.aside.computed}))
+	_, err := r.aside.nb.Transact(ctx, wire.Update("NB_Global", wire.All, wire.Row{"nb_cfg": r.aside.computed}))
 	if err != nil {
 		return err
 	}
-	return r.awaitNumber(ctx, r.aside.nb, "NB_Global", beside.All, "sb_cfg", r.aside.computed)
+	return r.awaitNumber(ctx, r.aside.nb, "NB_Global", wire.All, "sb_cfg", r.aside.computed)
 }
 
 // awaitNumber returns when a column of the selected row has reached a number.
@@ -193,7 +194,7 @@ func (r *rebuild) seedBindings(ctx context.Context) (string, error) {
 	r.aside.northd.Stop()
 	r.report.Bound = bound
 	// Chassis must not see the numbers that our own ovn-northd counted.
-	_, err = r.aside.sb.Transact(ctx, beside.Update("SB_Global", beside.All, beside.Row{"nb_cfg": r.aside.live}))
+	_, err = r.aside.sb.Transact(ctx, wire.Update("SB_Global", wire.All, wire.Row{"nb_cfg": r.aside.live}))
 	return fmt.Sprintf("%d of %d ports, %d learned addresses", bound, len(fresh["Port_Binding"]), len(macs)), err
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weft-network/weft/pkg/ovn/unixctl"
+	"github.com/weft-network/weft/pkg/ovn/wire"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
@@ -105,7 +106,7 @@ func freshFile(t *testing.T, dir string) (file, global string) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if _, err := d.Transact(t.Context(), beside.Insert("SB_Global", "", beside.Row{"nb_cfg": 42})); err != nil {
+	if _, err := d.Transact(t.Context(), wire.Insert("SB_Global", "", wire.Row{"nb_cfg": 42})); err != nil {
 		t.Fatal(err)
 	}
 	made, err := d.Snapshot(t.Context(), "SB_Global")

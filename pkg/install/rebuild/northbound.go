@@ -12,6 +12,7 @@ import (
 
 	"github.com/weft-network/weft/pkg/install/beside"
 
+	"github.com/weft-network/weft/pkg/ovn/wire"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -85,14 +86,14 @@ func (r *rebuild) emptyNorthbound(ctx context.Context) (string, error) {
 	}
 	defer s.Stop()
 	defer d.Close()
-	var operations []beside.Operation
+	var operations []wire.Operation
 	for _, table := range kept {
 		for _, row := range all[table] {
-			operations = append(operations, beside.Insert(table, row.UUID(), row.Content()))
+			operations = append(operations, wire.Insert(table, row.UUID(), row.Content()))
 		}
 	}
 	if len(all["NB_Global"]) == 0 {
-		operations = append(operations, beside.Insert("NB_Global", "", beside.Row{}))
+		operations = append(operations, wire.Insert("NB_Global", "", wire.Row{}))
 	}
 	if _, err := d.Transact(ctx, operations...); err != nil {
 		return "", err
@@ -202,10 +203,10 @@ func (r *rebuild) awaitPods(ctx context.Context) (int, error) {
 
 // awaitPorts returns when all the ports exist.
 func (r *rebuild) awaitPorts(ctx context.Context, ports []string) error {
-	var operations []beside.Operation
+	var operations []wire.Operation
 	for _, port := range ports {
 		operations = append(operations,
-			beside.Await("Logical_Switch_Port", beside.Is("name", port), "==", relistInterval.Milliseconds(), beside.Row{"name": port}))
+			wire.Await("Logical_Switch_Port", wire.Is("name", port), "==", relistInterval.Milliseconds(), wire.Row{"name": port}))
 	}
 	_, err := r.liveNB.Transact(ctx, operations...)
 	return err

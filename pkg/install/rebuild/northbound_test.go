@@ -7,15 +7,16 @@ import (
 	"testing"
 
 	"github.com/weft-network/weft/pkg/install/beside"
+	"github.com/weft-network/weft/pkg/ovn/wire"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
 // table decodes rows from wire format.
-func table(t *testing.T, rows ...string) []beside.Row {
+func table(t *testing.T, rows ...string) []wire.Row {
 	t.Helper()
-	var all []beside.Row
+	var all []wire.Row
 	for _, text := range rows {
-		var r beside.Row
+		var r wire.Row
 		if err := json.Unmarshal([]byte(text), &r); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}

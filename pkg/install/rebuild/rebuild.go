@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weft-network/weft/pkg/install/beside"
+	"github.com/weft-network/weft/pkg/ovn/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -224,7 +225,7 @@ func (r *rebuild) inspectSouthbound(ctx context.Context) (string, error) {
 
 // monitorAll returns an error if chassis monitor only a part of the database by conditions. While such a chassis
 // renews its conditions after the swap, its ovn-controller sees too few rows and removes flows.
-func monitorAll(chassis []beside.Row) error {
+func monitorAll(chassis []wire.Row) error {
 	var partial []string
 	for _, c := range chassis {
 		if c.Pairs("other_config")["ovn-monitor-all"] != "true" {
@@ -244,7 +245,7 @@ func standalone(ctx context.Context, remote, name string) error {
 		return err
 	}
 	defer d.Close()
-	results, err := d.Transact(ctx, beside.SelectRows("Database", beside.Is("name", name)))
+	results, err := d.Transact(ctx, wire.Select("Database", wire.Is("name", name)))
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/weft-network/weft/pkg/install/beside"
 
 	"github.com/weft-network/weft/pkg/ovn/unixctl"
+	"github.com/weft-network/weft/pkg/ovn/wire"
 )
 
 // swapSuffix is appended to the name of the replaced file.
@@ -184,7 +185,7 @@ func (t target) serves(ctx context.Context, globalTable, global string) error {
 	if globalTable == "" {
 		return nil
 	}
-	results, err := d.Transact(ctx, beside.SelectRows(globalTable, beside.Is("_uuid", beside.UUIDOf(global))))
+	results, err := d.Transact(ctx, wire.Select(globalTable, wire.Is("_uuid", wire.UUIDOf(global))))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/weft-network/weft/pkg/install/beside"
+	"github.com/weft-network/weft/pkg/ovn/wire"
 )
 
 // awaitChassis returns when ovn-northd has compared the databases and every chassis has followed. It then compares
@@ -23,7 +24,7 @@ func (r *rebuild) awaitChassis(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := r.awaitNumber(ctx, r.liveNB, "NB_Global", beside.All, "sb_cfg", number); err != nil {
+	if err := r.awaitNumber(ctx, r.liveNB, "NB_Global", wire.All, "sb_cfg", number); err != nil {
 		return "", fmt.Errorf("ovn-northd: %w", err)
 	}
 	r.awaitAll(ctx, sb, number)
@@ -40,8 +41,8 @@ func (r *rebuild) awaitChassis(ctx context.Context) (string, error) {
 // southbound database, and each ovn-controller copies it to its Chassis_Private when it has followed.
 func (r *rebuild) nextNumber(ctx context.Context) (int64, error) {
 	results, err := r.liveNB.Transact(ctx,
-		beside.Operation{"op": "mutate", "table": "NB_Global", "where": beside.All, "mutations": []any{[]any{"nb_cfg", "+=", 1}}},
-		beside.SelectRows("NB_Global", beside.All))
+		wire.Operation{"op": "mutate", "table": "NB_Global", "where": wire.All, "mutations": []any{[]any{"nb_cfg", "+=", 1}}},
+		wire.Select("NB_Global", wire.All))
 	if err != nil {
 		return 0, err
 	}
@@ -62,7 +63,7 @@ func (r *rebuild) awaitAll(ctx context.Context, sb *beside.Database, number int6
 	for _, c := range private["Chassis_Private"] {
 		name := c.Text("name")
 		group.Go(func() {
-			if err := r.awaitNumber(ctx, sb, "Chassis_Private", beside.Is("name", name), "nb_cfg", number); err != nil {
+			if err := r.awaitNumber(ctx, sb, "Chassis_Private", wire.Is("name", name), "nb_cfg", number); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				r.report.Silent = append(r.report.Silent, name)

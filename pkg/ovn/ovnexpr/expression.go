@@ -94,6 +94,14 @@ func Sets(side Side, v4, v6 string) Match {
 	return Or(atom("ip4."+string(side)+" == $"+v4), atom("ip6."+string(side)+" == $"+v6))
 }
 
+// SetOf matches packets whose address at the side is in a set. like is an address of the set's family.
+func SetOf(side Side, set string, like netip.Addr) Match {
+	return atom(family(like) + "." + string(side) + " == $" + set)
+}
+
+// OfPort makes a match of FromPort or ToPort a Match.
+func OfPort(port string) Match { return atom(port) }
+
 // Ports is a protocol ("tcp", "udp", "sctp") and a range of its ports. First 0 means all ports.
 type Ports struct {
 	Protocol    string

@@ -12,7 +12,11 @@ func Schema() ovndb.Schema {
 	tables := map[string]ovndb.Table{
 		vswitchdb.OpenvSwitchTable: {Root: true, Foreign: true, Shared: []string{"bridges", "external_ids"},
 			Monitored: []string{"external_ids"},
-			Ignored:   []string{"datapath_types", "iface_types", "ovs_version"},
+			Combine: map[string]func(have, want string) string{
+				vswitchdb.BridgeMappingsKey:  vswitchdb.CombineMappings,
+				"weft.dev/physical-networks": func(_, want string) string { return want }, // absent if empty
+			},
+			Ignored: []string{"datapath_types", "iface_types", "ovs_version"},
 			Omitted: []string{"cur_cfg", "next_cfg", "db_version", "dpdk_initialized", "dpdk_version", "system_type", "system_version",
 				"other_config"}},
 		vswitchdb.BridgeTable: {Shared: []string{"ports"}, Merge: []string{"external_ids", "other_config"},

@@ -19,7 +19,7 @@ type Way struct {
 	Reply []trace.Hop
 }
 
-// shapeOf returns the shape of a hop: that of the router or switch where it happens, and of the object that decides.
+// shapeOf returns the shape of a hop, which depends on its router or switch and on the object that decides.
 func shapeOf(h trace.Hop) Shape {
 	switch {
 	case h.By.Kind == "Service":

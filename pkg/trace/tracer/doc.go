@@ -1,7 +1,7 @@
 // Package tracer runs ovn-trace beside the databases.
 //
-// ovn-trace follows logical flows as northd wrote them. Some of what a node does is missing there, and package tracer
-// fills it in between the southbound database and ovn-trace:
+// ovn-trace follows logical flows as northd wrote them. These lack what a node adds, so package tracer fills it in between
+// the southbound database and ovn-trace:
 //
 //	ovn-trace ──▶ relay ──▶ southbound database
 //	                │ ^NODEIP_IPv4_0       ─▶ 172.18.0.11              ovn-controller completes templates
@@ -11,11 +11,11 @@
 //	                │ get_arp(outport, …); ─▶ eth.dst = …;             the MAC that the cluster router answers
 //
 // ovn-trace drops flows with templates. Its option --lb-dst also translates packets to other destinations. It ends the
-// trace where a gateway router restores the address of a translated source, because only conntrack has it: the first
-// packet of a connection has nothing to be restored, and for a reply the packet says what it is. Gateway routers learn
-// the MAC of the cluster router by ARP, so a trace whose next hop has no MAC yet is repeated with that MAC. ovn-trace
-// forgets between a router's two pipelines that its load balancer hides the client, so such a trace is repeated too.
+// trace where a gateway router restores the address of a translated source, because only conntrack has that
+// address. The first packet of a connection needs none, and for a reply the question has it. Gateway routers learn the MAC of
+// the cluster router by ARP, so a trace whose next hop has no MAC is repeated with that MAC. ovn-trace does not carry from a
+// router's first pipeline to its second that the load balancer hides the client, so such a trace is repeated too.
 //
-// The relay also leaves out rows that the packet cannot meet, because ovn-trace parses all that it reads. It keeps the flows
-// that it passed on, so the rows behind them belong to the same state of the database.
+// The relay also leaves out rows that cannot concern the packet, because ovn-trace parses everything that it reads. The relay
+// keeps the flows that it passed on, so that the rows behind them belong to the same state of the database.
 package tracer

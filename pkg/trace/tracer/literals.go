@@ -107,7 +107,7 @@ func (l literals) learn(left *leftOut, text string) (more bool) {
 		}
 	}
 	var gets []netip.Addr
-	for _, a := range addressesIn(asker.ReplaceAllString(text, "")) {
+	for _, a := range addressesIn(arpSource.ReplaceAllString(text, "")) {
 		if !l.addresses[a] && !slices.Contains(gets, a) {
 			gets = append(gets, a)
 		}
@@ -123,10 +123,10 @@ func (l literals) learn(left *leftOut, text string) (more bool) {
 }
 
 var (
-	// asker sets the sender of a router's own ARP and ND, which the packet itself never gets (REG_SRC_IPV4 and REG_SRC_IPV6
+	// arpSource sets the sender of a router's own ARP and ND, which the packet itself never gets (REG_SRC_IPV4 and REG_SRC_IPV6
 	// of northd).
-	asker  = regexp.MustCompile(`\b(reg5|xxreg1) = [0-9a-f:.]+;`)
-	quoted = regexp.MustCompile(`"([^"]+)"`)
+	arpSource = regexp.MustCompile(`\b(reg5|xxreg1) = [0-9a-f:.]+;`)
+	quoted    = regexp.MustCompile(`"([^"]+)"`)
 	// word is a text that may be an address, with a port or without.
 	word = regexp.MustCompile(`[0-9A-Fa-f:.]{2,}`)
 )

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/weft-network/weft/pkg/ovn/wire"
 )
 
 // narrowing leaves out rows that ovn-trace would read and not need.
@@ -27,15 +29,13 @@ var unread = []string{"Load_Balancer", "Chassis_Template_Var", "Chassis_Private"
 // narrow reads the groups of the datapaths.
 func (t Tracer) narrow(ctx context.Context, k knowledge, r reads) (n narrowing, err error) {
 	n = narrowing{literals: r.literals, left: newLeftOut(), datapaths: map[string]bool{}}
-	var operations []operation
+	var operations []wire.Operation
 	for _, name := range r.datapaths {
 		id := k.datapaths[name]
 		n.datapaths[id] = true
 		n.flows = append(n.flows, clause("logical_datapath", "==", id))
 		n.others = append(n.others, clause("datapath", "==", id))
-		in := selectAll("Logical_DP_Group")
-		in["where"] = []any{clause("datapaths", "includes", id)}
-		operations = append(operations, in)
+		operations = append(operations, selectWhere("Logical_DP_Group", wire.Includes("datapaths", wire.UUIDOf(id))))
 	}
 	found, err := read(ctx, t.Southbound, southboundName, operations...)
 	if err != nil {
@@ -43,7 +43,7 @@ func (t Tracer) narrow(ctx context.Context, k knowledge, r reads) (n narrowing, 
 	}
 	seen := map[string]bool{}
 	for _, group := range slices.Concat(found...) {
-		if id := group.uuid(); !seen[id] {
+		if id := group.UUID(); !seen[id] {
 			seen[id] = true
 			n.flows = append(n.flows, clause("logical_dp_group", "==", id))
 		}
@@ -52,7 +52,7 @@ func (t Tracer) narrow(ctx context.Context, k knowledge, r reads) (n narrowing, 
 }
 
 func clause(column, function, uuid string) any {
-	return []any{column, function, []string{"uuid", uuid}}
+	return []any{column, function, wire.UUIDOf(uuid)}
 }
 
 // conditions returns the clauses of each table of a monitor that has less than all rows.
@@ -68,7 +68,8 @@ func (n narrowing) conditions() map[string][]any {
 	return all
 }
 
-// request gives ovn-trace's monitor of the southbound database conditions. Other messages pass as they are.
+// request gives ovn-trace's monitor of the southbound database conditions. Other messages pass as they are, as does a
+// message that cannot be changed: then ovn-trace reads more rows than it needs.
 func (n narrowing) request(message []byte) []byte {
 	var request struct {
 		ID     json.RawMessage   `json:"id"`
@@ -88,8 +89,11 @@ func (n narrowing) request(message []byte) []byte {
 			monitor["where"] = where
 		}
 	}
-	request.Params[tablesAt] = encode(tables)
-	return encode(request)
+	var err error
+	if request.Params[tablesAt], err = encode(tables); err != nil {
+		return message
+	}
+	return encodeOr(message, request)
 }
 
 // reply leaves out flows, the groups of ports and addresses that no flow names, and the datapaths of groups, because
@@ -124,8 +128,11 @@ func (n narrowing) reply(message []byte) []byte {
 		return used[name]
 	})
 	n.prune(tables["Logical_DP_Group"])
-	reply.Result[tablesAt] = encode(tables)
-	return encode(reply)
+	var err error
+	if reply.Result[tablesAt], err = encode(tables); err != nil {
+		return message
+	}
+	return encodeOr(message, reply)
 }
 
 // group is the name of a group of ports or addresses in a match.
@@ -149,30 +156,38 @@ func keep(rows map[string]json.RawMessage, needs func(initial) bool) {
 // prune takes other datapaths out of groups.
 func (n narrowing) prune(groups map[string]json.RawMessage) {
 	for id, text := range groups {
-		var update map[string]map[string]json.RawMessage
-		if json.Unmarshal(text, &update) != nil {
+		var update map[string]wire.Row
+		if wire.Decode(text, &update) != nil {
 			continue
 		}
 		for _, row := range update {
 			members := []any{}
-			for _, datapath := range uuidsOf(row["datapaths"]) {
+			for _, datapath := range row.References("datapaths") {
 				if n.datapaths[datapath] {
-					members = append(members, []string{"uuid", datapath})
+					members = append(members, wire.UUIDOf(datapath))
 				}
 			}
-			row["datapaths"] = encode([]any{"set", members})
+			row["datapaths"] = []any{"set", members}
 		}
-		groups[id] = encode(update)
+		groups[id] = encodeOr(text, update)
 	}
 }
 
-// encode encodes what was decoded before, and leaves the texts of flows as they are.
-func encode(value any) json.RawMessage {
+// encode encodes a decoded message, and leaves the texts of flows as they are.
+func encode(value any) (json.RawMessage, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
-		panic(err) // cannot happen for decoded JSON
+		return nil, err
 	}
-	return bytes.TrimSpace(text.Bytes())
+	return bytes.TrimSpace(text.Bytes()), nil
+}
+
+// encodeOr encodes a value, and returns otherwise if it cannot.
+func encodeOr(otherwise []byte, value any) json.RawMessage {
+	if text, err := encode(value); err == nil {
+		return text
+	}
+	return otherwise
 }

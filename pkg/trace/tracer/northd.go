@@ -2,7 +2,6 @@ package tracer
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -40,11 +39,7 @@ func (t Tracer) northd(ctx context.Context) (*trace.NorthdState, error) {
 		return nil, err
 	}
 	for _, r := range found[0] {
-		var requested, copied int64
-		if err := errors.Join(json.Unmarshal(r["nb_cfg"], &requested), json.Unmarshal(r["sb_cfg"], &copied)); err != nil {
-			return nil, fmt.Errorf("cannot parse NB_Global: %w", err)
-		}
-		state.Behind = max(0, requested-copied)
+		state.Behind = max(0, r.Number("nb_cfg")-r.Number("sb_cfg"))
 	}
 	return state, nil
 }

@@ -3,7 +3,6 @@ package tracer
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/wire"
 )
 
 // relay is an OVSDB server for one ovn-trace. It passes everything on to the southbound database, and completes the
@@ -194,46 +194,12 @@ func (r *relay) hint(flow string) (string, error) {
 
 // hintIn reads the hint in a row of an update.
 func hintIn(text []byte) (string, error) {
-	var update map[string]struct {
-		ExternalIDs json.RawMessage `json:"external_ids"`
-	}
+	var update map[string]wire.Row
 	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&update); err != nil {
 		return "", fmt.Errorf("cannot parse a logical flow: %w", err)
 	}
 	for _, row := range update {
-		ids, err := mapOf(row.ExternalIDs)
-		return ids["stage-hint"], err
+		return row.Pairs("external_ids")["stage-hint"], nil
 	}
 	return "", nil
-}
-
-// mapOf reads a map of strings in OVSDB's notation (RFC 7047 §5.1).
-func mapOf(text json.RawMessage) (map[string]string, error) {
-	var pair [2]json.RawMessage
-	var pairs [][2]string
-	if len(text) == 0 {
-		return nil, nil
-	}
-	if err := errors.Join(json.Unmarshal(text, &pair), json.Unmarshal(pair[1], &pairs)); err != nil {
-		return nil, fmt.Errorf("cannot parse the map %.100s: %w", text, err)
-	}
-	found := make(map[string]string, len(pairs))
-	for _, p := range pairs {
-		found[p[0]] = p[1]
-	}
-	return found, nil
-}
-
-// stringsOf reads a string or a set of strings.
-func stringsOf(text json.RawMessage) []string {
-	var one string
-	if json.Unmarshal(text, &one) == nil {
-		return []string{one}
-	}
-	var pair [2]json.RawMessage
-	var all []string
-	if json.Unmarshal(text, &pair) == nil && strings.Contains(string(pair[0]), "set") {
-		_ = json.Unmarshal(pair[1], &all) // a set of anything else has no strings
-	}
-	return all
 }

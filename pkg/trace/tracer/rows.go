@@ -2,11 +2,10 @@ package tracer
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/ovn/wire"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trace"
 	"github.com/weft-network/weft/pkg/unit"
@@ -54,7 +53,7 @@ func (t Tracer) name(ctx context.Context, used []flow, answer *trace.Answer) err
 // rows returns the rows of the flows' tables by table and start of the UUID.
 func (t Tracer) rows(ctx context.Context, used []flow) (map[string]trace.Row, error) {
 	var tables []string
-	var operations []operation
+	var operations []wire.Operation
 	for _, f := range used {
 		for _, table := range tablesOf(f.stage) {
 			if slices.Contains(tables, table) {
@@ -72,16 +71,14 @@ func (t Tracer) rows(ctx context.Context, used []flow) (map[string]trace.Row, er
 		return nil, err
 	}
 	rows := map[string]trace.Row{}
-	var failed error
 	for i, table := range tables {
 		for _, r := range found[i] {
-			ids, err := mapOf(r["external_ids"])
-			failed = errors.Join(failed, err)
-			rows[table+" "+r.uuid()[:start]] = trace.Row{Table: table, Name: strings.Join(stringsOf(r["name"]), ""),
+			ids := r.Pairs("external_ids")
+			rows[table+" "+r.UUID()[:start]] = trace.Row{Table: table, Name: r.Text("name"),
 				Owner: unit.Key(ids[unit.OwnerKey]), Rule: ids[topology.RuleKey]}
 		}
 	}
-	return rows, failed
+	return rows, nil
 }
 
 // isolating returns the other policies that isolate the port of a flow in the same direction. OVN's flow is that of
@@ -91,16 +88,15 @@ func (t Tracer) isolating(ctx context.Context, f flow, of trace.Row) ([]unit.Key
 	if err != nil || len(ports[0]) == 0 {
 		return nil, err
 	}
-	member := selectAll("Port_Group", "acls")
-	member["where"] = []any{[]any{"ports", "includes", []any{"uuid", ports[0][0].uuid()}}}
-	groups, err := read(ctx, t.Northbound, northbound, member)
+	member := wire.Includes("ports", wire.UUIDOf(ports[0][0].UUID()))
+	groups, err := read(ctx, t.Northbound, northbound, selectWhere("Port_Group", member, "acls"))
 	if err != nil {
 		return nil, err
 	}
-	var operations []operation
+	var operations []wire.Operation
 	for _, group := range groups[0] {
-		for _, acl := range uuidsOf(group["acls"]) {
-			operations = append(operations, selectIs("ACL", "_uuid", []any{"uuid", acl}, "external_ids"))
+		for _, acl := range group.References("acls") {
+			operations = append(operations, selectIs("ACL", "_uuid", wire.UUIDOf(acl), "external_ids"))
 		}
 	}
 	acls, err := read(ctx, t.Northbound, northbound, operations...)
@@ -110,10 +106,7 @@ func (t Tracer) isolating(ctx context.Context, f flow, of trace.Row) ([]unit.Key
 	var also []unit.Key
 	for _, found := range acls {
 		for _, r := range found {
-			ids, err := mapOf(r["external_ids"])
-			if err != nil {
-				return nil, err
-			}
+			ids := r.Pairs("external_ids")
 			if owner := unit.Key(ids[unit.OwnerKey]); ids[topology.RuleKey] == of.Rule && owner != of.Owner {
 				also = append(also, owner)
 			}
@@ -121,22 +114,4 @@ func (t Tracer) isolating(ctx context.Context, f flow, of trace.Row) ([]unit.Key
 	}
 	slices.Sort(also)
 	return slices.Compact(also), nil
-}
-
-// uuidsOf reads a set of UUIDs.
-func uuidsOf(text json.RawMessage) (all []string) {
-	var pair [2]json.RawMessage
-	if len(text) == 0 || json.Unmarshal(text, &pair) != nil {
-		return nil
-	}
-	var one string
-	if json.Unmarshal(pair[1], &one) == nil {
-		return []string{one}
-	}
-	var elements [][2]string
-	_ = json.Unmarshal(pair[1], &elements) // a set of anything else has no UUIDs
-	for _, e := range elements {
-		all = append(all, e[1])
-	}
-	return all
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/wire"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trace"
 )
@@ -102,7 +103,7 @@ func (t Tracer) ports(ctx context.Context, ports []string, answer *trace.Answer)
 		}
 		state := trace.PortState{Northbound: len(nb[0]) > 0, Southbound: len(sb[0]) > 0}
 		if state.Southbound {
-			state.Claimed, state.Up = len(uuidsOf(sb[0][0]["chassis"])) > 0, string(sb[0][0]["up"]) == "true"
+			state.Claimed, state.Up = sb[0][0].Reference("chassis") != "", sb[0][0].True("up")
 		}
 		if answer.Ports == nil {
 			answer.Ports = map[string]trace.PortState{}
@@ -125,7 +126,7 @@ type knowledge struct {
 func (t Tracer) learn(ctx context.Context, request trace.Request) (knowledge, error) {
 	know := knowledge{macs: map[string]string{}, datapathOf: map[string]string{}, datapaths: map[string]string{},
 		names: map[string]string{}, variables: map[string]map[string]string{}}
-	operations := []operation{selectAll("Chassis_Template_Var", "chassis", "variables"), selectAll("Datapath_Binding", "external_ids")}
+	operations := []wire.Operation{selectAll("Chassis_Template_Var", "chassis", "variables"), selectAll("Datapath_Binding", "external_ids")}
 	asked := map[string]bool{}
 	for _, p := range append([]trace.Packet{{To: clusterRouter}}, request.Packets...) {
 		for _, port := range []string{p.Inport, p.From, p.To} {
@@ -140,24 +141,17 @@ func (t Tracer) learn(ctx context.Context, request trace.Request) (knowledge, er
 		return know, err
 	}
 	for _, r := range found[0] {
-		variables, err := mapOf(r["variables"])
-		if err != nil {
-			return know, err
-		}
-		know.variables[strings.Join(stringsOf(r["chassis"]), "")] = variables
+		know.variables[r.Text("chassis")] = r.Pairs("variables")
 	}
 	for _, r := range found[1] {
-		ids, err := mapOf(r["external_ids"])
-		if err != nil {
-			return know, err
-		}
-		know.datapaths[ids["name"]], know.names[r.uuid()] = r.uuid(), ids["name"]
+		name := r.Pairs("external_ids")["name"]
+		know.datapaths[name], know.names[r.UUID()] = r.UUID(), name
 	}
 	for _, rows := range found[2:] {
 		for _, r := range rows {
-			port := strings.Join(stringsOf(r["logical_port"]), "")
-			know.macs[port], _, _ = strings.Cut(strings.Join(stringsOf(r["mac"]), " "), " ")
-			know.datapathOf[port] = strings.Join(uuidsOf(r["datapath"]), "")
+			port := r.Text("logical_port")
+			know.macs[port], _, _ = strings.Cut(strings.Join(r.Texts("mac"), " "), " ")
+			know.datapathOf[port] = r.Reference("datapath")
 		}
 	}
 	return know, nil
@@ -203,7 +197,7 @@ func (t Tracer) trace(ctx context.Context, know knowledge, all []trace.Packet, w
 	return flows, err
 }
 
-// within runs ovn-trace until it has read all that the packet needs, and adds this to what it reads.
+// within runs ovn-trace until no row was left out that the packet needs. It adds such rows to reads.
 func (t Tracer) within(ctx context.Context, know knowledge, reads *reads, p trace.Packet, fill filling,
 	traced *trace.Traced) ([]flow, trace.Trace, error) {
 	for {

@@ -43,6 +43,7 @@ func serve(ctx context.Context, remote string) error {
 	group.Go(func() error { return echoUDP(ctx) })
 	group.Go(func() error { return whoTCP(ctx) })
 	group.Go(func() error { return whoUDP(ctx) })
+	group.Go(func() error { return dscpUDP(ctx) })
 	group.Go(func() error { return serveHTTP(ctx, flow) })
 	if remote != "" {
 		group.Go(func() error { flow.run(ctx, remote); return nil })

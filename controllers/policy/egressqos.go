@@ -1,0 +1,147 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// QoS reconciles EgressQoSes. Their rules name the sets of the selected pods' addresses, which policies share.
+type QoS struct{ *Reconciler }
+
+// Reconcile implements reconcile.Reconciler.
+func (r *QoS) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if req.Name != networkv1alpha1.EgressQoSName {
+		return ctrl.Result{}, nil // the API server refuses other names
+	}
+	if err := r.Selectors.Load(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	var qos networkv1alpha1.EgressQoS
+	if err := r.Client.Get(ctx, req.NamespacedName, &qos); apierrors.IsNotFound(err) {
+		return ctrl.Result{}, r.settle(ctx, unit.Unit{Key: topology.EgressQoSKey(req.Namespace)}, nil)
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	read, invalid, err := r.use(ctx, &qos)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	selectors := topology.EgressQoSSelectors(read)
+	if _, ready := r.Selectors.Unmade(selectors); !ready {
+		return ctrl.Result{}, nil // the sets that wait for a pod enqueue this object when they are created
+	}
+	applied := r.settle(ctx, topology.EgressQoSUnit(read), selectors)
+	return ctrl.Result{}, errors.Join(applied, r.report(ctx, &qos, invalid, applied))
+}
+
+func (r *QoS) use(ctx context.Context, qos *networkv1alpha1.EgressQoS) (read facts.EgressQoS, invalid, err error) {
+	var nodes networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return read, nil, err
+	}
+	read, invalid = facts.ParseEgressQoS(qos, facts.LocalNodes(nodes.Items))
+	return read, invalid, r.Selectors.Use(ctx, topology.EgressQoSKey(qos.Namespace), topology.EgressQoSSelectors(read),
+		world{r.Client}.pods)
+}
+
+// load reads all EgressQoSes into the selectors.
+func (r *QoS) load(ctx context.Context) error {
+	var all networkv1alpha1.EgressQoSList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	for i := range all.Items {
+		if _, _, err := r.use(ctx, &all.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report writes in the status whether the rules are in force, and records an event if they are not.
+func (r *QoS) report(ctx context.Context, qos *networkv1alpha1.EgressQoS, invalid, applied error) error {
+	condition := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue,
+		Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: qos.Generation,
+		Message: fmt.Sprintf("rules in force: %d", len(qos.Spec.Egress))}
+	var refused *ovndb.RejectedError
+	switch {
+	case errors.As(applied, &refused):
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse,
+			networkv1alpha1.ReasonDatabaseRefused, refused.Err.Error()
+	case applied != nil: // the process or the connection ends; its successor writes the condition
+		return nil
+	case invalid != nil:
+		condition.Status, condition.Reason = metav1.ConditionFalse, networkv1alpha1.ReasonInvalidSpec
+		condition.Message = fmt.Sprintf("no rule is in force: %v", invalid)
+	}
+	updated := qos.DeepCopy()
+	meta.SetStatusCondition(&updated.Status.Conditions, condition)
+	if equality.Semantic.DeepEqual(updated.Status, qos.Status) {
+		return nil
+	}
+	if condition.Status == metav1.ConditionFalse {
+		r.Events.Eventf(qos, nil, corev1.EventTypeWarning, condition.Reason, "Mark", "%s", condition.Message)
+	}
+	patch := client.MergeFromWithOptions(qos, client.MergeFromWithOptimisticLock{})
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, updated, patch))
+}
+
+func (r *QoS) kind() *kind.Kind {
+	return &kind.Kind{
+		Name: topology.KindEgressQoS, Workers: workers, Reconciler: r,
+		Owner: func() client.Object { return &networkv1alpha1.EgressQoS{} },
+		Watches: []kind.Watch{
+			kind.Of(&networkv1alpha1.EgressQoS{}, predicate.Funcs{UpdateFunc: qosChanged}),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.all, predicate.Funcs{
+				CreateFunc: func(e event.CreateEvent) bool { return inLocalMode(e.Object) },
+				DeleteFunc: func(e event.DeleteEvent) bool { return inLocalMode(e.Object) },
+				UpdateFunc: func(e event.UpdateEvent) bool { return inLocalMode(e.ObjectOld) != inLocalMode(e.ObjectNew) },
+			}),
+		},
+	}
+}
+
+func inLocalMode(o client.Object) bool {
+	nn, ok := o.(*networkv1alpha1.NodeNetwork)
+	return ok && facts.InLocalMode(nn)
+}
+
+// qosChanged passes changes of the spec and the status, including our own writes. Conditions that equal an outdated
+// status are not written, so they are compared again when our last write arrives.
+func qosChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.EgressQoS)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressQoS)
+	return !ok || !ok2 || trigger.SpecChanged().Update(e) || !equality.Semantic.DeepEqual(before.Status, after.Status)
+}
+
+// all returns a request for each EgressQoS.
+func (r *QoS) all(ctx context.Context, _ client.Object) (all []reconcile.Request) {
+	var list networkv1alpha1.EgressQoSList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache returns no errors once it is in sync
+	}
+	for i := range list.Items {
+		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return all
+}
