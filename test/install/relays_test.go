@@ -21,7 +21,8 @@ func (b bed) relayState() string {
 func (b bed) scaleRelays(count int, want string) {
 	b.Helper()
 	start := time.Now()
-	b.kubectl("patch", "clusternetwork", "default", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"databases":{"relays":{"count":%d}}}}`, count))
+	b.kubectl("patch", "clusternetwork", "default", "--type=merge", "-p",
+		fmt.Sprintf(`{"spec":{"databases":{"relays":{"count":%d}}}}`, count))
 	b.within(2*time.Minute, func() error {
 		if have := b.relayState(); have != want {
 			return fmt.Errorf("relays %q, want %q", have, want)
@@ -142,7 +143,8 @@ func TestRelays(t *testing.T) {
 	b.newPod("behind relays again")
 	b.kubectl("wait", "--for=condition=Ready", "--timeout=60s", "clusternetwork/default")
 	for _, r := range b.counted(streams) {
-		b.Logf("to %s: %d of %d datagrams lost, at most %d ms without one; %d bytes on the connection", r.Peer, r.Lost, r.Sent, r.SilenceMs, r.TCPBytes)
+		b.Logf("to %s: %d of %d datagrams lost, at most %d ms without one; %d bytes on the connection",
+			r.Peer, r.Lost, r.Sent, r.SilenceMs, r.TCPBytes)
 		if r.Lost > 0 || r.TCPError != "" || r.Back == 0 {
 			b.Errorf("lost to %s: %+v", r.Peer, r)
 		}

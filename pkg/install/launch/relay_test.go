@@ -220,7 +220,8 @@ func TestOnlyRelaysReachTheSource(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn, err := tls.Dial("tcp", r.address+ports.Any(ports.SouthboundSource), &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}})
+		conn, err := tls.Dial("tcp", r.address+ports.Any(ports.SouthboundSource),
+			&tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err) // a TLS 1.3 client learns only from the first read that it was refused
 		}

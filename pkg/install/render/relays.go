@@ -33,7 +33,7 @@ type RelayFacts struct {
 	Networks []networkv1alpha1.NodeNetwork
 }
 
-// NextRelays returns the relays: those wanted, and those that are no longer wanted but still used by a node. It is nil
+// NextRelays returns the relays: the wanted relays, and unwanted relays that a node still uses. It is nil
 // without relays. A relay keeps its node while the node exists and may run a relay.
 func NextRelays(f RelayFacts) []networkv1alpha1.RelayStatus {
 	nodes := map[string]corev1.Node{}
@@ -55,7 +55,7 @@ func NextRelays(f RelayFacts) []networkv1alpha1.RelayStatus {
 	return next
 }
 
-// choose returns the nodes of the wanted relays: first those that have one, in their order, then others by preference.
+// choose returns the nodes of the wanted relays: first the nodes that have a relay, in their order, then others by preference.
 func (f RelayFacts) choose(nodes map[string]corev1.Node) (chosen []string) {
 	selector, wanted := labels.SelectorFromSet(f.Wanted.NodeSelector), int(f.Wanted.Count)
 	add := func(name string) {
@@ -63,7 +63,7 @@ func (f RelayFacts) choose(nodes map[string]corev1.Node) (chosen []string) {
 			chosen = append(chosen, name)
 		}
 	}
-	for _, leaving := range []bool{false, true} { // one that is leaving may be wanted again
+	for _, leaving := range []bool{false, true} { // a leaving relay may be wanted again
 		for _, r := range f.Before {
 			if leaving == (r.State == networkv1alpha1.RelayLeaving) {
 				add(r.Node)
@@ -83,7 +83,7 @@ func (f RelayFacts) choose(nodes map[string]corev1.Node) (chosen []string) {
 	return chosen
 }
 
-// rank returns a node's preference for a relay; higher is better. A relay shall not compete with the database.
+// rank returns a node's preference for a relay; higher is better. A relay should not compete with the database.
 func (f RelayFacts) rank(n corev1.Node) int {
 	score := 0
 	for _, good := range []bool{!n.Spec.Unschedulable, !slices.Contains(f.Databases.Nodes(), n.Name)} {

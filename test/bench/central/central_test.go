@@ -27,7 +27,8 @@ var (
 	loadBalancers = flag.Int("lbs", 2000, "services of the largest size")
 	rounds        = flag.Int("rounds", 10, "changes of each kind")
 	agents        = flag.Int("agents", 20, "agents of each kind")
-	relays        = flag.Int("relays", 0, "relays of the southbound database, with and without which as many ovn-controllers as -agents are measured")
+	relays        = flag.Int("relays", 0,
+		"relays of the southbound database, with and without which as many ovn-controllers as -agents are measured")
 	last          = flag.Bool("largest", false, "only the largest size, without half and quarter of it")
 	out           = flag.String("out", "_out/central.json", "result file, below the repository")
 )
