@@ -61,12 +61,12 @@ func TestNextRelays(t *testing.T) {
 		change func(*RelayFacts)
 		want   string
 	}{
-		"none":                   {0, func(*RelayFacts) {}, ""},
-		"beside the databases":   {2, func(*RelayFacts) {}, "n2=Starting n3=Starting"},
-		"with them if it must":   {4, func(*RelayFacts) {}, "n2=Starting n3=Starting n4=Starting n1=Starting"},
-		"more than nodes":        {9, func(f *RelayFacts) { f.Nodes = f.Nodes[:1] }, "n1=Starting"},
-		"cordoned nodes last":    {1, func(f *RelayFacts) { f.Nodes[1].Spec.Unschedulable = true }, "n3=Starting"},
-		"only selected nodes":    {3, func(f *RelayFacts) { f.Wanted.NodeSelector = map[string]string{"relays": "yes"} },
+		"none":                 {0, func(*RelayFacts) {}, ""},
+		"beside the databases": {2, func(*RelayFacts) {}, "n2=Starting n3=Starting"},
+		"with them if it must": {4, func(*RelayFacts) {}, "n2=Starting n3=Starting n4=Starting n1=Starting"},
+		"more than nodes":      {9, func(f *RelayFacts) { f.Nodes = f.Nodes[:1] }, "n1=Starting"},
+		"cordoned nodes last":  {1, func(f *RelayFacts) { f.Nodes[1].Spec.Unschedulable = true }, "n3=Starting"},
+		"only selected nodes": {3, func(f *RelayFacts) { f.Wanted.NodeSelector = map[string]string{"relays": "yes"} },
 			"n3=Starting n4=Starting"},
 		"ready":                  {1, func(f *RelayFacts) { f.pod("n2", true) }, "n2=Ready"},
 		"not yet ready":          {1, func(f *RelayFacts) { f.pod("n2", false) }, "n2=Starting"},

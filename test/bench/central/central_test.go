@@ -29,8 +29,8 @@ var (
 	agents        = flag.Int("agents", 20, "agents of each kind")
 	relays        = flag.Int("relays", 0,
 		"relays of the southbound database, with and without which as many ovn-controllers as -agents are measured")
-	last          = flag.Bool("largest", false, "only the largest size, without half and quarter of it")
-	out           = flag.String("out", "_out/central.json", "result file, below the repository")
+	last = flag.Bool("largest", false, "only the largest size, without half and quarter of it")
+	out  = flag.String("out", "_out/central.json", "result file, below the repository")
 )
 
 // TestCentral measures three sizes, each on its own servers.
