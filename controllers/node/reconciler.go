@@ -119,7 +119,7 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 	}
 	settings := facts.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway,
 		DNS: cn.Spec.DNS, ReservedPorts: cn.Spec.ReservedPorts, HostPorts: cn.Spec.HostPorts, PhysicalNetworks: physical,
-		Idle: r.Addresses.Idle(node.Name), Full: r.Addresses.Lacking(node.Name)}
+		Idle: r.Addresses.Idle(node.Name), Full: r.Addresses.Lacking(node.Name), Relays: facts.NodeRelays(node.Name, cn.Status.Relays)}
 	nn, err := r.ensure(ctx, node, plan, settings, cn.Spec.Gateway.MaxMoving)
 	if errors.Is(err, errPending) {
 		r.Triggers.Enqueue(topology.KindNetwork, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName})
