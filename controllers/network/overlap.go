@@ -55,7 +55,7 @@ func (r *Reconciler) judge(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	if err != nil {
 		return plan, nil, err
 	}
-	if len(cn.Status.Networks) > 0 { // a leaving network may have addresses of IPPools
+	if facts.AnyRemoved(plan, networks.Items) { // a removed network may have addresses of IPPools
 		if plan.Floating, err = r.floating(ctx); err != nil {
 			return plan, nil, err
 		}

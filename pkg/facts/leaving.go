@@ -12,8 +12,16 @@ import (
 // namedUsers bounds the nodes that the message of a leaving network names.
 const namedUsers = 5
 
-// leavingNetworks returns the networks that nodes still have and the plan has not: networks of pods with a subnet of a
-// node, and the service and join networks of the families of those. It derives them from the NodeNetworks.
+// AnyRemoved reports whether a node still has a network of pods that the plan lacks. Only then JudgeNetworks needs
+// plan.Floating.
+func AnyRemoved(plan Plan, networks []networkv1alpha1.NodeNetwork) bool {
+	planned := plan.PodNetworks()
+	return slices.ContainsFunc(networksOfNodes(networks).clusters, func(n netip.Prefix) bool { return !slices.Contains(planned, n) })
+}
+
+// leavingNetworks returns the networks that nodes still have and the plan lacks: networks of pods that are in use
+// (usersOf), and the service and join networks of address families that only such networks have. It derives them from
+// the NodeNetworks.
 func leavingNetworks(plan Plan, networks []networkv1alpha1.NodeNetwork) (found []networkv1alpha1.NetworkStatus) {
 	var families []bool // of leaving networks that no network of the plan has
 	planned := plan.families()

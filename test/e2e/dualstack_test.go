@@ -24,11 +24,41 @@ import (
 type conversion struct {
 	RemovedMs   float64 `json:"removedMs"`   // from the removal of IPv6 until no network of it is in use
 	ConvertedMs float64 `json:"convertedMs"` // from the edit until all nodes have IPv6 and are ready
-	Sent        int     `json:"sent"`        // echo requests during the conversion, between pods and to the outside
-	Lost        int     `json:"lost"`
-	Echoes      uint64  `json:"echoes"` // of the TCP connection between the pods
-	GapMs       float64 `json:"gapMs"`  // the longest gap of that connection
+	Before      traffic `json:"before"`      // while a pod starts, before the edit
+	During      traffic `json:"during"`      // from the edit until new pods reach each other
 	Outdated    int32   `json:"outdated"`
+}
+
+// traffic is what happened to IPv4 for some time.
+type traffic struct {
+	Sent   int     `json:"sent"` // echo requests between the pods and to the outside
+	Lost   int     `json:"lost"`
+	Echoes uint64  `json:"echoes"` // of the TCP connection between the pods
+	GapMs  float64 `json:"gapMs"`  // the longest gap of that connection
+}
+
+// ipv4Traffic counts the IPv4 traffic from a pod to another and to the outside while do runs.
+func ipv4Traffic(t *testing.T, from, to *corev1.Pod, do func()) (sum traffic) {
+	t.Helper()
+	_, err := getJSON[flowState](t.Context(), bed, from, "/flow?reset")
+	must(t, err)
+	within := startPings(t, from, to)
+	outside := awaitPings(t, "pod "+from.Name, bed.KubectlCommand(t.Context(), "-n", namespace, "exec", "-i", from.Name, "--", peerPath,
+		"ping", "--every=20ms", "--to="+lab.Outside().IPv4.Addr().String()))
+	began := time.Now()
+	do()
+	for _, p := range append(within.stop(t), outside.stop(t)...) {
+		sum.Sent, sum.Lost = sum.Sent+p.Sent, sum.Lost+p.Lost
+		for _, gap := range p.Gaps {
+			t.Logf("to %s: %d lost from %s on, until %s", p.To, gap.Lost, gap.At.Sub(began), gap.Until.Sub(began))
+		}
+	}
+	flow, err := getJSON[flowState](t.Context(), bed, from, "/flow")
+	must(t, err)
+	if sum.Echoes, sum.GapMs = flow.Echoes, flow.GapMs; !flow.Connected {
+		t.Errorf("the connection has ended: %+v", flow)
+	}
+	return sum
 }
 
 // TestDualStack removes IPv6 from the lab's cluster and adds it again under IPv4 traffic. IPv4 must lose nothing, and new
@@ -53,34 +83,10 @@ func TestDualStack(t *testing.T) {
 	bed.serveOn(t, lab.Outside().Name)
 	eventually(t, 10*time.Second, func() error { return flowing(t.Context(), old) })
 	rows := portRows(t, server, old)
-	_, err := getJSON[flowState](t.Context(), bed, old, "/flow?reset")
-	must(t, err)
-	within := startPings(t, old, server)
-	outside := awaitPings(t, "pod "+old.Name, bed.KubectlCommand(t.Context(), "-n", namespace, "exec", "-i", old.Name, "--", peerPath,
-		"ping", "--every=20ms", "--to="+lab.Outside().IPv4.Addr().String()))
-
-	began = time.Now()
-	setIPv6(t, true)
-	eventually(t, recoveryTimeout, func() error { return haveIPv6(t) })
-	done.ConvertedMs = float64(time.Since(began).Milliseconds())
-	fresh, other := bed.peerPod("ds-fresh", "n1"), bed.peerPod("ds-other", "n2")
-	bed.run(t, fresh, other)
-	if len(addressesOf(fresh)) != 2 || len(addressesOf(other)) != 2 {
-		t.Fatalf("new pods have %v and %v", fresh.Status.PodIPs, other.Status.PodIPs)
-	}
-	bed.mustReach(t, fresh, other)
-	for _, to := range both(lab.Outside()) {
-		bed.mustIn(t, fresh, "ping", "-c", "2", "-W", "2", to.String())
-	}
-
-	for _, p := range append(within.stop(t), outside.stop(t)...) {
-		done.Sent, done.Lost = done.Sent+p.Sent, done.Lost+p.Lost
-	}
-	flow, err := getJSON[flowState](t.Context(), bed, old, "/flow")
-	must(t, err)
-	done.Echoes, done.GapMs = flow.Echoes, flow.GapMs
-	if done.Lost > 0 || !flow.Connected {
-		t.Errorf("IPv4 lost %d of %d echo requests; the connection: %+v", done.Lost, done.Sent, flow)
+	done.Before = ipv4Traffic(t, old, server, func() { bed.run(t, bed.peerPod("ds-before", "n2")) })
+	done.During = ipv4Traffic(t, old, server, func() { done.ConvertedMs = becomeDualStack(t) })
+	if done.During.Lost > 0 {
+		t.Errorf("IPv4 lost %d of %d echo requests", done.During.Lost, done.During.Sent)
 	}
 	if after := portRows(t, server, old); after != rows {
 		t.Errorf("ports of running pods are\n%s, were\n%s", after, rows)
@@ -93,6 +99,25 @@ func TestDualStack(t *testing.T) {
 	folder := filepath.Join("..", "..", "_out")
 	must(t, os.MkdirAll(folder, 0o755))
 	must(t, os.WriteFile(filepath.Join(folder, "dualstack.json"), append(text, '\n'), 0o644))
+}
+
+// becomeDualStack adds IPv6, and returns how long the nodes took. New pods must reach each other and the outside.
+func becomeDualStack(t *testing.T) (ms float64) {
+	t.Helper()
+	began := time.Now()
+	setIPv6(t, true)
+	eventually(t, recoveryTimeout, func() error { return haveIPv6(t) })
+	ms = float64(time.Since(began).Milliseconds())
+	fresh, other := bed.peerPod("ds-fresh", "n1"), bed.peerPod("ds-other", "n2")
+	bed.run(t, fresh, other)
+	if len(addressesOf(fresh)) != 2 || len(addressesOf(other)) != 2 {
+		t.Fatalf("new pods have %v and %v", fresh.Status.PodIPs, other.Status.PodIPs)
+	}
+	bed.mustReach(t, fresh, other)
+	for _, to := range both(lab.Outside()) {
+		bed.mustIn(t, fresh, "ping", "-c", "2", "-W", "2", to.String())
+	}
+	return ms
 }
 
 // setIPv6 adds IPv6 to the ClusterNetwork, or removes it.
