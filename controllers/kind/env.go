@@ -80,7 +80,7 @@ type Env struct {
 
 	// SubnetsSet publishes a node whose subnets the allocator now has. AddressesLost publishes the owners whose
 	// addresses went with their node, or with its subnet. PodsOutdated publishes the owners whose addresses differ from
-	// now on from those that a new pod gets.
+	// now on from a new pod's.
 	SubnetsSet    Topic[string]
 	AddressesLost Topic[[]string]
 	PodsOutdated  Topic[[]string]

@@ -47,7 +47,7 @@ func (f statusInput) lackingSubnets() map[bool][]string {
 	return lacking
 }
 
-// outdatedPods lists the pods whose addresses differ from those of new pods. It returns nil if there are none.
+// outdatedPods lists the pods whose addresses differ from a new pod's. It returns nil without such pods.
 func outdatedPods(addresses Addresses) *networkv1alpha1.OutdatedPods {
 	total, first := addresses.Outdated(networkv1alpha1.MaxOutdatedPods)
 	if total == 0 {

@@ -58,7 +58,7 @@ type Database interface {
 // Addresses counts the addresses in use within a network. ok is false until they are known.
 type Addresses interface {
 	Used(network netip.Prefix) (used int64, ok bool)
-	// Outdated counts the owners whose addresses differ from those that new pods get, and returns the first of them.
+	// Outdated counts the owners whose addresses differ from a new pod's, and returns the first of them.
 	Outdated(limit int) (total int, first []alloc.Outdated)
 }
 

@@ -53,7 +53,7 @@ type statusInput struct {
 	held       string                    // why networks of the spec are held, or empty
 	apiServers []discoveryv1.EndpointSlice
 	leaving    []string                      // networks that were removed from the spec and are in use
-	outdated   *networkv1alpha1.OutdatedPods // pods whose addresses differ from those of new pods; may be nil
+	outdated   *networkv1alpha1.OutdatedPods // pods whose addresses differ from a new pod's; may be nil
 	// what the removal of the network waits for; nil if the ClusterNetwork is not being deleted
 	removing *metav1.Condition
 }

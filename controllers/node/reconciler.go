@@ -38,7 +38,7 @@ type Database interface {
 // Addresses receives the subnets of nodes.
 type Addresses interface {
 	// SetNode returns the owners of addresses that are no longer in a subnet of the node, which have lost their assignment,
-	// and the owners whose addresses differ from now on from those that a new pod gets.
+	// and the owners whose addresses differ from now on from a new pod's.
 	SetNode(name string, subnets, leaving []netip.Prefix) (dropped, outdated []string)
 	// Idle lists leaving subnets without a pod, Lacking the families in which a pod finds no address.
 	Idle(name string) []netip.Prefix
@@ -57,8 +57,7 @@ type Reconciler struct {
 	Events    events.EventRecorder
 	Triggers  *trigger.Set
 	// SubnetsSet publishes a node whose subnets Addresses now has. AddressesLost publishes the owners of addresses
-	// that went with their node, or with its subnet. PodsOutdated publishes the owners of addresses that differ from those
-	// that a new pod gets.
+	// that went with their node, or with its subnet. PodsOutdated publishes the owners of addresses that differ from a new pod's.
 	SubnetsSet *kind.Topic[string]
 	// Floating has the addresses of deleted pools that are still in use.
 	Floating      *claim.Claimer

@@ -13,7 +13,7 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// outdated records an event on pods whose addresses differ from now on from those that new pods get, because the
+// outdated records an event on pods whose addresses differ from now on from a new pod's, because the
 // networks of their node have changed. The pods keep their addresses. ClusterNetwork's status counts them.
 func (r *Reconciler) outdated(owners []string) {
 	for _, owner := range owners {

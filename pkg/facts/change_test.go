@@ -79,7 +79,7 @@ func TestAFamilyIsAdded(t *testing.T) {
 	equal(t, "both from the start", text, "[fd00:1::/64 10.0.0.0/26] leaving [], host 0a:58:0a:00:00:02, gateway ")
 }
 
-// A node whose subnets are full gets one of the next entry, and works with what it has if there is none.
+// A node whose subnets are full gets one of the next entry, and works with what it has without such an entry.
 func TestAFullNodeGetsAFurtherSubnet(t *testing.T) {
 	spec, _ := given(t, networkv1alpha1.NodeNetworkSpec{}, planOf(t, v4first), Settings{})
 	full := Settings{Full: []bool{true}}

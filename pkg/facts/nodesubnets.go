@@ -87,8 +87,8 @@ func IsComplete(have networkv1alpha1.NodeNetworkSpec, plan Plan, settings Settin
 	return have.NodeID != 0 && !Lacking(have, plan, settings)
 }
 
-// Lacking reports whether a node waits for a subnet: it has none of a family, or a pod finds no address in those that it
-// has and a network of that family could give another.
+// Lacking reports whether a node waits for a subnet: it has none of a family, or a pod finds no address in its subnets
+// and a network of that family could give another.
 func Lacking(have networkv1alpha1.NodeNetworkSpec, plan Plan, settings Settings) bool {
 	subnets, err := prefixes("spec.podSubnets", have.PodSubnets)
 	return err != nil || len(plan.wanted(subnets, settings)) > 0

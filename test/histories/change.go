@@ -72,7 +72,7 @@ func (o *oracle) lostIn(node string, subnet netip.Prefix) (n int) {
 	return n
 }
 
-// checkOutdated checks that the status counts the pods whose addresses differ from those that new pods get.
+// checkOutdated checks that the status counts the pods whose addresses differ from a new pod's.
 func (o *oracle) checkOutdated() {
 	want := 0
 	for i := range o.pods {

@@ -37,7 +37,7 @@ func (w *world) subnets(node, want, leaving string) {
 	})
 }
 
-// outdated waits until the status names the pods whose addresses differ from those of new pods, and a condition agrees.
+// outdated waits until the status names the pods whose addresses differ from a new pod's, and a condition agrees.
 func (w *world) outdated(want ...string) {
 	w.Helper()
 	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {

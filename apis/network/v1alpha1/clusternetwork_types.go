@@ -481,7 +481,7 @@ type ClusterNetworkStatus struct {
 	// +optional
 	AddressesFree string `json:"addressesFree,omitempty"`
 
-	// outdatedPods are running pods whose addresses differ from those that new pods get: they lack an address of a family
+	// outdatedPods are running pods whose addresses differ from a new pod's: they lack an address of a family
 	// that was added, or have an address of a network that was removed. They keep their addresses until they are
 	// recreated. It is absent without such pods.
 	// +optional
@@ -519,7 +519,7 @@ type ReservedPort struct {
 	Owner string `json:"owner,omitempty"`
 }
 
-// OutdatedPods counts running pods whose addresses differ from those that new pods get.
+// OutdatedPods counts running pods whose addresses differ from a new pod's.
 type OutdatedPods struct {
 	// total is the number of pods.
 	Total int32 `json:"total"`
@@ -534,7 +534,7 @@ type OutdatedPods struct {
 // MaxOutdatedPods is the maximum length of the list in ClusterNetwork's status.
 const MaxOutdatedPods = 50
 
-// OutdatedPod is a running pod whose addresses differ from those that new pods get.
+// OutdatedPod is a running pod whose addresses differ from a new pod's.
 type OutdatedPod struct {
 	// pod is "demo/web".
 	Pod string `json:"pod"`

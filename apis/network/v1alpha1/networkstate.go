@@ -27,7 +27,7 @@ const (
 	FieldJoinSubnet     NetworkField = "joinSubnet"
 )
 
-// NetworkStatus says whether a network of spec, or one that was removed from it, is in force.
+// NetworkStatus says whether a network of spec, or a removed network, is in force.
 type NetworkStatus struct {
 	CIDR  CIDR         `json:"cidr"`
 	State NetworkState `json:"state"`

@@ -68,7 +68,7 @@ type node struct {
 	owners map[string]Assignment
 
 	lacking  map[bool]bool   // is IPv4 -> the last request found no free address
-	outdated map[string]bool // owners whose addresses differ from those that a new owner gets
+	outdated map[string]bool // owners whose addresses differ from a new owner's
 }
 
 // New returns an empty allocator. now is time.Now except in tests.
@@ -83,7 +83,7 @@ func emptyNode() *node {
 
 // SetNode sets the subnets of a node, and which of them are leaving. Addresses in subnets that stay are kept. Owners with
 // an address in a removed subnet lose their assignment and are returned in dropped, sorted. outdated are the owners whose
-// addresses differ now from those that a new owner gets, and did not before, sorted.
+// addresses differ now from a new owner's, and did not before, sorted.
 func (a *Allocator) SetNode(name string, subnets, leaving []netip.Prefix) (dropped, outdated []string) {
 	pools := make([]Pool, 0, len(subnets))
 	for _, subnet := range subnets {

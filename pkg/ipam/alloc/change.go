@@ -59,14 +59,14 @@ func (a *Allocator) IdleNodes() (names []string) {
 	return names
 }
 
-// Outdated is an owner whose addresses differ from those that a new owner on the node gets.
+// Outdated is an owner whose addresses differ from a new owner's.
 type Outdated struct {
 	Owner string
 	// Why names the missing families and the addresses that no new owner gets: "it has no IPv6 address".
 	Why string
 }
 
-// Outdated returns the number of owners whose addresses differ from those that a new owner on their node gets, and the
+// Outdated returns the number of owners whose addresses differ from a new owner's, and the
 // first of them, at most limit, sorted.
 func (a *Allocator) Outdated(limit int) (total int, first []Outdated) {
 	a.mu.Lock()
@@ -84,7 +84,7 @@ func (a *Allocator) Outdated(limit int) (total int, first []Outdated) {
 	return len(owners), first
 }
 
-// WhyOutdated says how the addresses of an owner differ from those that a new owner gets, or returns "".
+// WhyOutdated says how the addresses of an owner differ from a new owner's, or returns "".
 func (a *Allocator) WhyOutdated(owner string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,7 +103,7 @@ func (n *node) judge(owner string) {
 	n.outdated[owner] = true
 }
 
-// judgeAll judges all owners, and returns those that were not outdated before, sorted.
+// judgeAll judges all owners, and returns the owners that were not outdated before, sorted.
 func (n *node) judgeAll() (news []string) {
 	for owner := range n.owners {
 		was := n.outdated[owner]

@@ -92,7 +92,7 @@ func (n *node) families() []bool {
 	return familiesOf(slices.DeleteFunc(slices.Clone(n.pools), func(p *pool) bool { return p.leaving }))
 }
 
-// allFamilies lists the families of all subnets, also of those that are leaving.
+// allFamilies lists the families of all subnets, also of leaving subnets.
 func (n *node) allFamilies() []bool { return familiesOf(n.pools) }
 
 func familiesOf(pools []*pool) []bool {
