@@ -23,9 +23,10 @@ import (
 // conversion is what TestDualStack measured. It is written to _out/dualstack.json.
 type conversion struct {
 	RemovedMs   float64 `json:"removedMs"`   // from the removal of IPv6 until no network of it is in use
-	ConvertedMs float64 `json:"convertedMs"` // from the edit until all nodes have IPv6 and are ready
-	Before      traffic `json:"before"`      // while a pod starts, before the edit
-	During      traffic `json:"during"`      // from the edit until new pods reach each other
+	ConvertedMs float64 `json:"convertedMs"` // from the edit until the nodes reach each other's pod subnets over IPv6
+	Before      traffic `json:"before"`      // while two pods start, before the edit
+	During      traffic `json:"during"`      // from the edit until the end of ConvertedMs
+	After       traffic `json:"after"`       // while two pods start with both families
 	Outdated    int32   `json:"outdated"`
 }
 
@@ -83,8 +84,9 @@ func TestDualStack(t *testing.T) {
 	bed.serveOn(t, lab.Outside().Name)
 	eventually(t, 10*time.Second, func() error { return flowing(t.Context(), old) })
 	rows := portRows(t, server, old)
-	done.Before = ipv4Traffic(t, old, server, func() { bed.run(t, bed.peerPod("ds-before", "n2")) })
+	done.Before = ipv4Traffic(t, old, server, func() { bed.run(t, bed.peerPod("ds-before1", "n1"), bed.peerPod("ds-before2", "n2")) })
 	done.During = ipv4Traffic(t, old, server, func() { done.ConvertedMs = becomeDualStack(t) })
+	done.After = ipv4Traffic(t, old, server, func() { startDualStack(t) })
 	if done.During.Lost > 0 {
 		t.Errorf("IPv4 lost %d of %d echo requests", done.During.Lost, done.During.Sent)
 	}
@@ -101,13 +103,27 @@ func TestDualStack(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(folder, "dualstack.json"), append(text, '\n'), 0o644))
 }
 
-// becomeDualStack adds IPv6, and returns how long the nodes took. New pods must reach each other and the outside.
+// becomeDualStack adds IPv6, and returns how long it took until the nodes reach each other's management ports over IPv6.
 func becomeDualStack(t *testing.T) (ms float64) {
 	t.Helper()
 	began := time.Now()
 	setIPv6(t, true)
 	eventually(t, recoveryTimeout, func() error { return haveIPv6(t) })
-	ms = float64(time.Since(began).Milliseconds())
+	for from, to := range map[string]string{"n1": "n2", "n2": "n1"} {
+		var nn networkv1alpha1.NodeNetwork
+		must(t, bed.api.Get(t.Context(), types.NamespacedName{Name: to}, &nn))
+		address, _, _ := strings.Cut(string(nn.Spec.ManagementPort.Addresses[1]), "/")
+		eventually(t, recoveryTimeout, func() error {
+			_, err := bed.Exec(t.Context(), from, "busybox", "ping", "-c", "1", "-W", "1", address)
+			return err
+		})
+	}
+	return float64(time.Since(began).Milliseconds())
+}
+
+// startDualStack starts two pods, which must have both families, and reach each other and the outside over both.
+func startDualStack(t *testing.T) {
+	t.Helper()
 	fresh, other := bed.peerPod("ds-fresh", "n1"), bed.peerPod("ds-other", "n2")
 	bed.run(t, fresh, other)
 	if len(addressesOf(fresh)) != 2 || len(addressesOf(other)) != 2 {
@@ -117,7 +133,6 @@ func becomeDualStack(t *testing.T) (ms float64) {
 	for _, to := range both(lab.Outside()) {
 		bed.mustIn(t, fresh, "ping", "-c", "2", "-W", "2", to.String())
 	}
-	return ms
 }
 
 // setIPv6 adds IPv6 to the ClusterNetwork, or removes it.
