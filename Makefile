@@ -102,6 +102,10 @@ e2e-upgrade: ## Upgrade and roll back under 100 datagrams a second and a long co
 e2e-members: ## Grow OVN's databases from one member to three; then a member loses its pod, its disk and its node
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 20m -run '^TestMembers$$'
 
+.PHONY: e2e-relays
+e2e-relays: ## Run a network behind relays of the southbound database: kill, stop and scale them, and the database's server, under traffic
+	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 20m -run '^TestRelays$$'
+
 .PHONY: e2e-reserved
 e2e-reserved: ## Create random pods and services with reserved addresses and ports (N=500 SEED=), kill every daemon, and probe the control plane meanwhile
 	WEFT_E2E_RESERVED=all WEFT_FUZZ_N=$(or $(N),500) WEFT_FUZZ_SEED=$(SEED) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^TestReserved(Fuzz|Destinations)$$'

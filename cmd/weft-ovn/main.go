@@ -26,16 +26,17 @@ func main() {
 
 // places are the folders of a program's files, and whether its databases are clustered.
 type places struct {
-	data, tls, identity string
-	cluster             bool
+	data, tls, identity, source string
+	cluster                     bool
 }
 
 // dataDir is the folder of OVN's databases.
 const dataDir = "/var/lib/ovn"
 
 var all = map[string]func(places) (launch.Program, error){
-	"nb": func(p places) (launch.Program, error) { return p.member("nb", launch.Northbound) },
-	"sb": func(p places) (launch.Program, error) { return p.member("sb", launch.Southbound) },
+	"nb":    func(p places) (launch.Program, error) { return p.member("nb", launch.Northbound) },
+	"sb":    func(p places) (launch.Program, error) { return p.member("sb", launch.Southbound) },
+	"relay": func(p places) (launch.Program, error) { return launch.Relay(p.source, launch.TLSIn(p.tls)) },
 	"northd": func(p places) (launch.Program, error) {
 		if p.cluster {
 			return launch.ClusterNorthd(), nil
@@ -62,11 +63,10 @@ func (p places) member(name string, server func(string, launch.TLS) (launch.Prog
 }
 
 func run(args []string) error {
-	if len(args) > 0 && args[0] == "member" {
-		return memberCommand(args[1:])
-	}
-	if len(args) > 0 && args[0] == "identity" {
-		return identityCommand(args[1:])
+	commands := map[string]func([]string) error{"member": memberCommand, "identity": identityCommand, "source": sourceCommand,
+		"relay-check": relayCheckCommand}
+	if len(args) > 0 && commands[args[0]] != nil {
+		return commands[args[0]](args[1:])
 	}
 	if len(args) > 0 && args[0] == "trace" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -82,7 +82,7 @@ func run(args []string) error {
 		return programsCommand(context.Background(), args[1:])
 	}
 	if len(args) == 0 || all[args[0]] == nil {
-		return fmt.Errorf("the first argument must be one of %s, identity, member, clear, programs, trace",
+		return fmt.Errorf("the first argument must be one of %s, identity, member, source, relay-check, clear, programs, trace",
 			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	var p places
@@ -90,6 +90,8 @@ func run(args []string) error {
 	flags.StringVar(&p.data, "data-dir", dataDir, "folder of the database")
 	flags.StringVar(&p.tls, "tls-dir", launch.TLSDir, "folder of tls.key, tls.crt and ca.crt")
 	flags.StringVar(&p.identity, "identity-dir", launch.IdentityDir, "folder of the chassis' key pair, which \"weft-ovn identity\" renews")
+	flags.StringVar(&p.source, "source", os.Getenv("WEFT_SB_SOURCE"),
+		"of a relay: the southbound database's OVSDB remotes for relays, separated by commas (environment WEFT_SB_SOURCE)")
 	flags.BoolVar(&p.cluster, "cluster", false,
 		"the databases are clustered: create or join each as the operator orders through \"weft-ovn member\"")
 	if err := flags.Parse(args[1:]); err != nil {

@@ -19,8 +19,8 @@ func problemsOf(name string, f statusInput) []networkv1alpha1.Problem {
 	nodes := nodeProblems(f)
 	unready, besides := nodes.unready, nodes.besides
 	all := slices.Concat(removalProblems(name, f), databaseProblems(name, f), memberProblems(f.databases),
-		specProblems(name, f), overlapProblems(name, f), unready, driftProblems(name, f), fitProblems(name, f),
-		tunnelProblems(f), besides, egressProblems(f), furtherProblems(f), rollout(f))
+		relayProblems(f.relays, f.wanted), specProblems(name, f), overlapProblems(name, f), unready, driftProblems(name, f),
+		fitProblems(name, f), tunnelProblems(f), besides, egressProblems(f), furtherProblems(f), rollout(f))
 	return health.Sort(health.Together(all))
 }
 

@@ -208,6 +208,7 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		mtu: mtuMismatch(cn.Spec.MTU, networks.Items), services: serviceMismatch(plan, services),
 		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Settings.Version,
 		rollout: cn.Status.Rollout, databases: cn.Status.Databases,
+		relays: cn.Status.Relays, wanted: cn.Spec.Databases.Relays.Count,
 		egress: egress.Items, furthers: furthers.Items,
 		unreached: r.unreached(), denied: denied, held: facts.HeldNetworks(cn.Status.Networks),
 		apiServers: apiServers,
@@ -261,13 +262,14 @@ func (r *Reconciler) unreached() []string {
 }
 
 // specOrStatusChanged passes updates of a ClusterNetwork by other programs: of its spec, of the upgrade, of the
-// databases' members, and of its removal.
+// databases' members and relays, and of its removal.
 func specOrStatusChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
 	return !ok || !ok2 || before.Generation != after.Generation ||
 		!equality.Semantic.DeepEqual(before.Status.Rollout, after.Status.Rollout) ||
 		!equality.Semantic.DeepEqual(before.Status.Databases, after.Status.Databases) ||
+		!slices.Equal(before.Status.Relays, after.Status.Relays) ||
 		!equality.Semantic.DeepEqual(health.RemovalOf(before), health.RemovalOf(after))
 }
 

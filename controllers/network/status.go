@@ -44,6 +44,8 @@ type statusInput struct {
 	version    string // of the operator; may be empty
 	rollout    *networkv1alpha1.RolloutStatus
 	databases  *networkv1alpha1.DatabasesStatus // nil with one member, or for databases outside Weft
+	relays     []networkv1alpha1.RelayStatus
+	wanted     int32 // the number of relays
 	egress     []networkv1alpha1.EgressIP
 	furthers   []networkv1alpha1.Network
 	unreached  []string                  // nodes that do not respond to the operator through the network

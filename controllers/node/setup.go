@@ -112,5 +112,16 @@ func planChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
 	return !ok || !ok2 || before.Generation != after.Generation || before.Status.MTU != after.Status.MTU ||
-		!equality.Semantic.DeepEqual(before.Status.Networks, after.Status.Networks)
+		!equality.Semantic.DeepEqual(before.Status.Networks, after.Status.Networks) ||
+		!slices.Equal(relaysInUse(before), relaysInUse(after))
+}
+
+// relaysInUse returns the names of the relays that nodes use, and their addresses.
+func relaysInUse(cn *networkv1alpha1.ClusterNetwork) (found []string) {
+	for _, r := range cn.Status.Relays {
+		if r.State.InUse() {
+			found = append(found, r.Node+" "+string(r.Address))
+		}
+	}
+	return found
 }

@@ -60,7 +60,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 		Watches(&appsv1.DaemonSet{}, one, builder.WithPredicates(changed())).
 		Watches(&appsv1.Deployment{}, one, builder.WithPredicates(changed())).
 		Watches(&corev1.Pod{}, one, builder.WithPredicates(podChanged())).
-		Watches(&networkv1alpha1.NodeNetwork{}, one, builder.WithPredicates(answered())).
+		Watches(&networkv1alpha1.NodeNetwork{}, one, builder.WithPredicates(predicate.Or(answered(), relayUsers()))).
 		Complete(r)
 }
 
@@ -114,6 +114,9 @@ func (r *Reconciler) keep(ctx context.Context, cn *networkv1alpha1.ClusterNetwor
 	}
 	place, ok, err := r.place(ctx, cn)
 	if !ok || err != nil {
+		return reconcile.Result{}, err
+	}
+	if place, err = r.relays(ctx, cn, place); err != nil {
 		return reconcile.Result{}, err
 	}
 	if cn.DeletionTimestamp.IsZero() { // the API server accepts no finalizer later

@@ -57,6 +57,7 @@ func (s Settings) of(want networkv1alpha1.NodeNetworkSpec) networkv1alpha1.NodeN
 	}
 	want.Encapsulation, want.Gateway, want.DNS = s.Encapsulation, s.Gateway, s.DNS
 	want.ReservedPorts, want.HostPorts, want.PhysicalNetworks = s.ReservedPorts, s.HostPorts, s.PhysicalNetworks
+	want.Relays = s.Relays
 	return want
 }
 
@@ -70,6 +71,8 @@ type Settings struct {
 	HostPorts     networkv1alpha1.HostPorts
 	// PhysicalNetworks are the node's own.
 	PhysicalNetworks []networkv1alpha1.NodePhysicalNetwork
+	// Relays are the addresses of the node's relays: see NodeRelays.
+	Relays []networkv1alpha1.IP
 }
 
 func nodeID(have networkv1alpha1.NodeNetworkSpec, others []networkv1alpha1.NodeNetworkSpec) (int, error) {

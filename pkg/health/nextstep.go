@@ -54,6 +54,15 @@ var nextSteps = map[string]string{
 		"two of three must reach each other. Do not delete their disks",
 	networkv1alpha1.ReasonMembersConflict: "remove the database's file from the node with the wrong " +
 		"cluster: docs/user/databases.md, Members",
+	networkv1alpha1.ReasonRelayUnavailable: "find out why the relay's pod does not work: kubectl -n weft-system get pods -l " +
+		"app.kubernetes.io/component=relay -o wide. If the node does not come back, delete its Node: Weft then " +
+		"starts the relay on another node",
+	networkv1alpha1.ReasonRelaysLost: "find out why no relay's pod works: kubectl -n weft-system get pods -l " +
+		"'app.kubernetes.io/component in (relay, relay-source)' -o wide. With spec.databases.relays.count 0 nodes use the database itself",
+	networkv1alpha1.ReasonRelaysStarting: "none, unless it stays: kubectl -n weft-system get pods -l " +
+		"'app.kubernetes.io/component in (relay, relay-source)' -o wide",
+	networkv1alpha1.ReasonRelaysUnplaced: "add nodes, label nodes as spec.databases.relays.nodeSelector requires, " +
+		"or lower spec.databases.relays.count",
 	networkv1alpha1.ReasonDatabaseSchemaTooOld: "upgrade the schema of OVN's database with ovsdb-client convert; " +
 		"Weft then continues by itself",
 	networkv1alpha1.ReasonDatabaseError: "do what the message says, in the OVN northbound database; " +

@@ -89,9 +89,9 @@ type Config struct {
 
 // Conn keeps one database connected. Each connection has a new client.
 type Conn struct {
-	cfg  Config
-	turn int    // index of the next endpoint; only run uses it
-	seen func() // called when a server responds that cannot be used
+	cfg       Config
+	endpoints endpoints
+	seen      func() // called when a server responds that cannot be used
 
 	mu      sync.RWMutex
 	current *session
@@ -110,6 +110,7 @@ func NewConn(cfg Config) *Conn {
 	cfg.Deadline = cmp.Or(cfg.Deadline, callTimeout)
 	c := &Conn{cfg: cfg, seen: func() {}}
 	c.changed = sync.NewCond(c.mu.RLocker())
+	c.endpoints.set(cfg.Endpoints)
 	return c
 }
 
@@ -136,7 +137,7 @@ func (c *Conn) run(ctx context.Context, use func(context.Context, *session) erro
 			}
 			c.publish(nil)
 			s.close()
-			c.turn++ // this server may be cut off while another is not
+			c.endpoints.skip(s.endpoint) // this server may be cut off while another is not
 		}
 		c.fail(ctx, err)
 		if fatal(err) {
@@ -153,13 +154,13 @@ func (c *Conn) run(ctx context.Context, use func(context.Context, *session) erro
 // dial tries each endpoint once, beginning with the next in turn. The leader is not preferred (docs/dev/connection.md).
 func (c *Conn) dial(ctx context.Context, extend func(time.Duration)) (*session, error) {
 	var failures error
-	for range c.cfg.Endpoints {
-		endpoint := c.cfg.Endpoints[c.turn%len(c.cfg.Endpoints)]
+	for range c.endpoints.count() {
+		endpoint := c.endpoints.current()
 		s, err := dial(ctx, &c.cfg, endpoint, &events{c}, extend)
 		if err == nil {
 			return s, nil
 		}
-		c.turn++
+		c.endpoints.skip(endpoint)
 		if err = fmt.Errorf("%s: %w", endpoint, err); failures != nil {
 			err = fmt.Errorf("%w; %w", failures, err)
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// errNoQuorum means that a member of a cluster is cut off from the others. It would serve old rows and commit
-// nothing.
-var errNoQuorum = errors.New("the server is not connected to a majority of its cluster")
+// errNoQuorum means that a member of a cluster is cut off from the others, or a relay from its source. It would serve
+// old rows and commit nothing.
+var errNoQuorum = errors.New("the server is not connected to a majority of its cluster, or as a relay to its source")
 
 // SchemaError means that the server's database lacks tables or columns that Weft uses, because it is too old.
 type SchemaError struct {
@@ -71,8 +71,8 @@ func (c *call) do(method string, result any, params ...any) error {
 	}
 }
 
-// serving returns an error unless the server has the database and, in a cluster, is connected to a majority
-// (ovsdb-server(5), _Server).
+// serving returns an error unless the server has the database and is connected: in a cluster to a majority, as a relay
+// to its source (ovsdb-server(5), _Server).
 func (c *call) serving(database string) error {
 	var results []struct {
 		Rows  []struct{ Connected bool }

@@ -26,14 +26,15 @@ const (
 // session is one connection with one client, one monitor and one copy. It is never reused: libovsdb purges what it
 // has just loaded when it reconnects with several monitors, and deadlocks after a failed reconnect.
 type session struct {
-	schema *Schema
-	limit  time.Duration // of a call
-	link   *link
-	client client.Client
-	cache  *cache.TableCache
-	db     ovsdb.DatabaseSchema // the server's; the client forgets it when the connection ends
-	loaded atomic.Bool          // the copy is complete
-	lost   <-chan struct{}      // closed when the connection has ended, from whichever side
+	endpoint string
+	schema   *Schema
+	limit    time.Duration // of a call
+	link     *link
+	client   client.Client
+	cache    *cache.TableCache
+	db       ovsdb.DatabaseSchema // the server's; the client forgets it when the connection ends
+	loaded   atomic.Bool          // the copy is complete
+	lost     <-chan struct{}      // closed when the connection has ended, from whichever side
 
 	examples examples
 }
@@ -48,7 +49,7 @@ func dial(ctx context.Context, cfg *Config, endpoint string, handler cache.Event
 	if err != nil {
 		return nil, err
 	}
-	s := &session{schema: &cfg.Schema, limit: cfg.Deadline, link: l, lost: l.ended}
+	s := &session{endpoint: endpoint, schema: &cfg.Schema, limit: cfg.Deadline, link: l, lost: l.ended}
 	if err := s.load(ctx, cfg, handler); err != nil {
 		s.close()
 		return nil, err

@@ -30,6 +30,11 @@ const (
 	Southbound = 6642
 	// SouthboundReader is read-only, for agents.
 	SouthboundReader = 16642
+	// SouthboundSource is for relays, which copy the southbound database and forward the nodes' transactions to it.
+	SouthboundSource = 16643
+	// Relay and RelayReader are the ports of a relay that correspond to Southbound and SouthboundReader.
+	Relay       = 16644
+	RelayReader = 16645
 	// Members is for the connections between the hosts of a database's members, and of the operator to them.
 	Members = 6643
 	// SouthboundMembers is OVN's default for the members of its southbound database. It is reserved, and unused by Weft.

@@ -62,6 +62,9 @@ func Defaults() []Port {
 		{"tcp", 10257, "kube-controller-manager"},
 		{"tcp", 10259, "kube-scheduler"},
 		{"tcp", ports.SouthboundReader, "the OVN southbound database"},
+		{"tcp", ports.SouthboundSource, "relays of the OVN southbound database"},
+		{"tcp", ports.Relay, "relays of the OVN southbound database"},
+		{"tcp", ports.RelayReader, "relays of the OVN southbound database"},
 	}
 }
 

@@ -2,8 +2,8 @@ package forbidden
 
 import "testing"
 
-// TestTheOperandsWriteTheRolloutAlone checks that the operands' controller may write the rollout's progress and nothing
-// else in the network's status, whatever its rights.
+// TestTheOperandsWriteTheRolloutAlone checks that the operands' controller may write the rollout's progress and the states
+// of relays, and nothing else in the network's status, whatever its rights.
 func TestTheOperandsWriteTheRolloutAlone(t *testing.T) {
 	newWorld(t)
 	operands := operandsAccount(t)
@@ -11,6 +11,9 @@ func TestTheOperandsWriteTheRolloutAlone(t *testing.T) {
 	allowed(t, operands, []attempt{
 		{"a rollout", request{"PATCH", clusterNetwork + "/default/status", status(rollout)}, nil},
 		{"another rollout", request{"PATCH", clusterNetwork + "/default/status", status(`"rollout":{"state":"Stopped"}`)}, nil},
+		{"relays", request{"PATCH", clusterNetwork + "/default/status",
+			status(`"relays":[{"node":"n1","address":"192.0.2.1","state":"Ready"}]`)}, nil},
+		{"no relays", request{"PATCH", clusterNetwork + "/default/status", status(`"relays":null`)}, nil},
 		{"its finalizer", request{"PATCH", clusterNetwork + "/default", `{"metadata":{"finalizers":["network.weft.dev/operands"]}}`}, nil},
 		{"all finalizers removed", request{"PATCH", clusterNetwork + "/default", `{"metadata":{"finalizers":null}}`}, nil},
 		{"a probe of an agent", request{"PATCH", networks + "/n1", annotation("network.weft.dev/probe", `{"id":"a"}`)}, nil},

@@ -185,6 +185,10 @@ type Databases struct {
 	// +kubebuilder:validation:Enum=1;3
 	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="3 members of the databases cannot become 1: reinstall the network for fewer members",reason=FieldValueForbidden
 	Members int32 `json:"members,omitempty"`
+
+	// relays are copies of the southbound database that nodes read instead of the database itself.
+	// +optional
+	Relays Relays `json:"relays,omitempty,omitzero"`
 }
 
 // Upgrade configures how nodes get a new version of the operands.
@@ -436,6 +440,13 @@ type ClusterNetworkStatus struct {
 	// operator does not run the databases.
 	// +optional
 	Databases *DatabasesStatus `json:"databases,omitempty"`
+
+	// relays are the relays of the southbound database. It is absent without relays.
+	// +optional
+	// +listType=map
+	// +listMapKey=node
+	// +kubebuilder:validation:MaxItems=128
+	Relays []RelayStatus `json:"relays,omitempty"`
 
 	// mtu is the effective MTU of pod interfaces in bytes.
 	// +optional

@@ -117,6 +117,14 @@ const (
 	ReasonQuorumLost = "QuorumLost"
 	// ReasonMembersConflict: members have files of different clusters.
 	ReasonMembersConflict = "MembersConflict"
+	// ReasonRelayUnavailable: a relay of the southbound database does not work; its nodes use another relay.
+	ReasonRelayUnavailable = "RelayUnavailable"
+	// ReasonRelaysLost: no relay of the southbound database works; no node sees changes.
+	ReasonRelaysLost = "RelaysLost"
+	// ReasonRelaysStarting: relays are starting, and no node uses them yet.
+	ReasonRelaysStarting = "RelaysStarting"
+	// ReasonRelaysUnplaced: there are fewer suitable nodes than relays.
+	ReasonRelaysUnplaced = "RelaysUnplaced"
 	// ReasonDatabaseRefused: the database refuses a row; the message contains the database's error.
 	ReasonDatabaseRefused = "DatabaseRefused"
 	// ReasonDatabaseError: the database refused a write.

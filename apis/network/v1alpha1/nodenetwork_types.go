@@ -94,6 +94,13 @@ type NodeNetworkSpec struct {
 	// +kubebuilder:validation:Maximum=65000
 	MTU int32 `json:"mtu,omitempty"`
 
+	// relays are the addresses of the relays of the southbound database that the node uses, in its own order. If it is
+	// empty, the node uses the database itself.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2
+	Relays []IP `json:"relays,omitempty"`
+
 	// +optional
 	Encapsulation Encapsulation `json:"encapsulation,omitempty,omitzero"`
 

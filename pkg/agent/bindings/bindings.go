@@ -26,6 +26,7 @@ import (
 // chassis. A condition on the binding's reference to the Chassis row would match nothing after that row is recreated.
 // The functions run in the database's event loop and must not block.
 type Bindings struct {
+	// Remotes are the OVSDB remotes until Redirect names others.
 	Remotes  []string
 	TLS      ovndb.TLS
 	Observer ovndb.Observer
@@ -46,6 +47,7 @@ type Bindings struct {
 	Counted func()
 
 	conn     atomic.Pointer[ovndb.Conn]
+	remotes  atomic.Pointer[[]string] // of the last Redirect
 	systemID string
 	absence  absence.Absence
 	exposed  sync.Map // UUID -> nil, of exposed bindings
@@ -75,6 +77,22 @@ func (s *Bindings) Wake() {
 	}
 }
 
+// Redirect makes Start connect to other remotes, or moves an existing connection to them unless it uses one of them.
+func (s *Bindings) Redirect(remotes []string) {
+	s.remotes.Store(&remotes)
+	if conn := s.conn.Load(); conn != nil {
+		conn.Redirect(remotes)
+	}
+}
+
+// Endpoints returns the present remotes.
+func (s *Bindings) Endpoints() []string {
+	if remotes := s.remotes.Load(); remotes != nil {
+		return *remotes
+	}
+	return s.Remotes
+}
+
 // Start connects once the chassis' name is known; later calls do nothing.
 func (s *Bindings) Start(ctx context.Context, systemID string) {
 	if s.conn.Load() != nil {
@@ -84,7 +102,7 @@ func (s *Bindings) Start(ctx context.Context, systemID string) {
 	requested := ovsdb.OvsMap{GoMap: map[any]any{names.RequestedChassis: systemID}}
 	ofGateway := ovsdb.OvsMap{GoMap: map[any]any{gatewayChassis: systemID}}
 	conn := ovndb.NewConn(ovndb.Config{
-		Schema: sbschema.Schema(), Endpoints: s.Remotes, TLS: s.TLS, Observer: s.Observer, Log: s.Log,
+		Schema: sbschema.Schema(), Endpoints: s.Endpoints(), TLS: s.TLS, Observer: s.Observer, Log: s.Log,
 		Where: map[string][]ovsdb.Condition{
 			sbdb.PortBindingTable: {ovsdb.NewCondition("options", ovsdb.ConditionIncludes, requested),
 				ovsdb.NewCondition("options", ovsdb.ConditionIncludes, ofGateway)},

@@ -1,11 +1,13 @@
 package desired
 
 import (
+	"net/netip"
 	"strings"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
+	"github.com/weft-network/weft/pkg/ports"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -24,6 +26,32 @@ type Chassis struct {
 	Southbound []string
 	EncapIP    string
 	Datapath   networkv1alpha1.DatapathType
+}
+
+// ControllerRemotes returns ovn-controller's remotes of the southbound database: the node's relays, or database, the
+// database's own remotes, without relays. The database is no remote beside relays, because ovn-controller shuffles its
+// remotes: a share of the nodes would use the database even while all relays work. After the loss of relays, the database
+// would have to send all copies at once, which is the load that relays exist to avoid.
+func ControllerRemotes(relays []networkv1alpha1.IP, database []string) []string {
+	return remotes(relays, ports.Relay, database)
+}
+
+// ReaderRemotes returns the agent's own remotes of the southbound database, in the same way.
+func ReaderRemotes(relays []networkv1alpha1.IP, database []string) []string {
+	return remotes(relays, ports.RelayReader, database)
+}
+
+func remotes(relays []networkv1alpha1.IP, port uint16, database []string) []string {
+	var all []string
+	for _, r := range relays {
+		if address, err := netip.ParseAddr(string(r)); err == nil { // the CRD admits nothing else
+			all = append(all, "ssl:"+netip.AddrPortFrom(address, port).String())
+		}
+	}
+	if len(all) == 0 {
+		return database
+	}
+	return all
 }
 
 // Registration returns the unit with the settings that make ovn-controller register the chassis. It is separate from the

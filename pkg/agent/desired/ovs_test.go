@@ -191,3 +191,23 @@ func rowUUIDs(u unit.Unit) (found []string) {
 	}
 	return found
 }
+
+func TestRemotesOfRelays(t *testing.T) {
+	database := []string{"ssl:192.0.2.1:6642"}
+	for name, c := range map[string]struct {
+		relays             []networkv1alpha1.IP
+		controller, reader []string
+	}{
+		"without relays": {nil, database, database},
+		"two relays": {[]networkv1alpha1.IP{"192.0.2.7", "2001:db8::7"},
+			[]string{"ssl:192.0.2.7:16644", "ssl:[2001:db8::7]:16644"}, []string{"ssl:192.0.2.7:16645", "ssl:[2001:db8::7]:16645"}},
+		"no address": {[]networkv1alpha1.IP{"nonsense"}, database, database},
+	} {
+		if have := desired.ControllerRemotes(c.relays, database); !slices.Equal(have, c.controller) {
+			t.Errorf("%s: ovn-controller's are %q, want %q", name, have, c.controller)
+		}
+		if have := desired.ReaderRemotes(c.relays, database); !slices.Equal(have, c.reader) {
+			t.Errorf("%s: the agent's are %q, want %q", name, have, c.reader)
+		}
+	}
+}

@@ -216,6 +216,8 @@ func (r *Reconciler) applyOVS(
 		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
 		return stage
 	}
+	chassis.Southbound = desired.ControllerRemotes(spec.Relays, r.ControllerRemotes)
+	r.Bindings.Redirect(desired.ReaderRemotes(spec.Relays, r.Bindings.Remotes))
 	for _, u := range []unit.Unit{desired.Registration(chassis), desired.IntegrationBridge(chassis.Datapath, r.foreignBridge())} {
 		if err := r.OVS.Apply(ctx, u); err != nil {
 			stage.Reason, stage.Err = desired.ReasonOf(ovndb.IsPending(err)), err
@@ -308,7 +310,7 @@ func (r *Reconciler) checkController(status *networkv1alpha1.NodeNetworkStatus) 
 		stage.Reason, stage.Err = networkv1alpha1.ReasonControllerUnavailable, err
 	case !r.Bindings.Connected():
 		stage.Reason = networkv1alpha1.ReasonDatabaseUnavailable
-		stage.Err = fmt.Errorf("the OVN southbound database %v is not connected", r.Bindings.Remotes)
+		stage.Err = fmt.Errorf("the OVN southbound database %v is not connected", r.Bindings.Endpoints())
 	case r.Controller.Trouble() != "":
 		stage.Reason = networkv1alpha1.ReasonDatabaseUnavailable
 		stage.Err = fmt.Errorf("ovn-controller does not reach the OVN southbound database, and the agent does: "+

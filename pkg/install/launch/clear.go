@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/weft-network/weft/pkg/acllog"
+	"github.com/weft-network/weft/pkg/install/member"
 )
 
 // integrationBridge is the bridge that ovn-controller creates.
@@ -16,7 +17,7 @@ const integrationBridge = "br-int"
 // remove their own sockets and pid files.
 var Leftovers = []string{
 	"/var/lib/ovn/ovn?b_db.db*", "/var/lib/ovn/.ovn?b_db.db*", "/var/lib/ovn/members.json*",
-	OVNRun + "/ovn?b_db.json", OVNRun + "/member-*", OVNRun + "/" + acllog.File + "*",
+	OVNRun + "/ovn?b_db.json", OVNRun + "/" + member.RelayFiles + ".json", OVNRun + "/member-*", OVNRun + "/" + acllog.File + "*",
 	OVSRun + "/conf.db*", OVSRun + "/.conf.db*", OVSRun + "/ovsdb-server.json", IdentityDir + "/*",
 }
 

@@ -85,6 +85,28 @@ func Southbound(data string, tls TLS) (Program, error) {
 	})
 }
 
+// Relay returns a relay of OVN's southbound database, which has the same listeners at ports of its own. source are the
+// database's remotes for relays, separated by commas. The relay has its copy in memory only.
+func Relay(source string, tls TLS) (Program, error) {
+	run := filepath.Join(OVNRun, member.RelayFiles)
+	config, err := relayConfig(member.Databases["sb"], source, listeners{
+		listenAt(ports.Relay):       {Role: "ovn-controller"},
+		listenAt(ports.RelayReader): {ReadOnly: true},
+		"punix:" + run + ".sock":    {ReadOnly: true},
+	})
+	if err != nil {
+		return Program{}, err
+	}
+	return Program{Dirs: []string{OVNRun}, Files: map[string]string{run + ".json": config}, Await: tls.files(),
+		Argv: serverArgs(run, tls)}, nil
+}
+
+// serverArgs returns the command line of an ovsdb-server whose files have the prefix run.
+func serverArgs(run string, tls TLS) []string {
+	return slices.Concat([]string{"ovsdb-server"}, logging, []string{
+		"--config-file=" + run + ".json", "--unixctl=" + run + ".ctl", "--pidfile=" + run + ".pid"}, tls.flags())
+}
+
 // listenAt returns the OVSDB remote of a TLS port on all addresses of both families.
 func listenAt(port int) string { return fmt.Sprintf("pssl:%d:[::]", port) }
 
@@ -105,12 +127,10 @@ func server(name, data string, tls TLS, remotes listeners) (Program, error) {
 	if err != nil {
 		return Program{}, err
 	}
-	argv := slices.Concat([]string{"ovsdb-server"}, logging, []string{
-		"--config-file=" + run + ".json", "--unixctl=" + run + ".ctl", "--pidfile=" + run + ".pid"}, tls.flags())
 	return Program{
 		Dirs: []string{OVNRun, data}, Files: map[string]string{run + ".json": config},
 		Database: &Database{File: file, Schema: filepath.Join(ovnSchemas, "ovn-"+name+".ovsschema")},
-		Await:    tls.files(), Argv: argv,
+		Await:    tls.files(), Argv: serverArgs(run, tls),
 	}, nil
 }
 

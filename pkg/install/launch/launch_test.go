@@ -149,16 +149,17 @@ func TestAProgramWaitsForItsKeyPair(t *testing.T) {
 // only the northbound listener gives full write access.
 func TestWhoMayWriteTheDatabases(t *testing.T) {
 	tls := TLSIn("/etc/weft/tls")
+	relay := func(_ string, tls TLS) (Program, error) { return Relay("ssl:192.0.2.1:16643,ssl:192.0.2.2:16643", tls) }
 	for _, c := range []struct {
 		name    string
 		program func(string, TLS) (Program, error)
-	}{{"nb", Northbound}, {"sb", Southbound}} {
+	}{{"nb_db", Northbound}, {"sb_db", Southbound}, {"sb_relay", relay}} {
 		p, err := c.program("/var/lib/ovn", tls)
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden := filepath.Join("testdata", c.name+".golden")
-		have := p.String() + "\n" + p.Files["/run/ovn/ovn"+c.name+"_db.json"] + "\n"
+		golden := filepath.Join("testdata", strings.TrimSuffix(c.name, "_db")+".golden")
+		have := p.String() + "\n" + p.Files["/run/ovn/ovn"+c.name+".json"] + "\n"
 		if *update {
 			if err := os.WriteFile(golden, []byte(have), 0o644); err != nil {
 				t.Fatal(err)

@@ -2,11 +2,9 @@ package member
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -47,41 +45,11 @@ func (s *Server) Serve(ctx context.Context) error {
 	if err := s.link(ctx, order); err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{KeepAliveConfig: keepAlive}).Listen(ctx, "tcp", s.Address)
-	if err != nil {
-		return err
-	}
-	defer context.AfterFunc(ctx, func() { listener.Close() })()
-	var all sync.WaitGroup
-	defer all.Wait()
-	for {
-		conn, err := listener.Accept()
-		if ctx.Err() != nil {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		all.Go(func() {
-			defer context.AfterFunc(ctx, func() { conn.Close() })()
-			defer conn.Close()
-			if err := s.serve(ctx, conn); err != nil && ctx.Err() == nil {
-				s.Log.Info("connection ended", "from", conn.RemoteAddr().String(), "error", err.Error())
-			}
-		})
-	}
+	return accept(ctx, s.Address, s.Log, s.serve)
 }
 
 // serve handles one connection from the network.
 func (s *Server) serve(ctx context.Context, conn net.Conn) error {
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		raw, err := tcp.SyscallConn()
-		if err == nil {
-			err = bound(raw)
-		}
-		if err != nil {
-			return err
-		}
-	}
 	id, err := s.Identity()
 	if err != nil {
 		return err
@@ -94,11 +62,8 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) error {
 	if err != nil {
 		return err
 	}
-	secured := tls.Server(conn, config)
-	if err := conn.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
-		return err
-	}
-	if err := secured.HandshakeContext(ctx); err != nil {
+	secured, err := secure(ctx, conn, config)
+	if err != nil {
 		return err
 	}
 	protocol := secured.ConnectionState().NegotiatedProtocol
@@ -112,7 +77,7 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) error {
 	if err != nil {
 		return err
 	}
-	return s.pipe(ctx, secured, path)
+	return pipe(ctx, secured, path)
 }
 
 // target returns the socket of this host that serves a protocol.
@@ -129,30 +94,6 @@ func (s *Server) target(protocol string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("unknown protocol %q", protocol)
-}
-
-// pipe connects conn to a socket of this host.
-func (s *Server) pipe(ctx context.Context, conn net.Conn, path string) error {
-	local, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
-	if err != nil {
-		return err
-	}
-	join(ctx, conn, local)
-	return nil
-}
-
-// join copies data both ways until either connection or ctx ends. It closes both connections.
-func join(ctx context.Context, a, b net.Conn) {
-	end := func() { a.Close(); b.Close() }
-	defer context.AfterFunc(ctx, end)()
-	var both sync.WaitGroup
-	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
-		both.Go(func() {
-			defer end()
-			_, _ = io.Copy(way[0], way[1]) // an error here only means that a connection ended
-		})
-	}
-	both.Wait()
 }
 
 // take carries out the order that the operator sends, and replies with the resulting state. An order without Self

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weft-network/weft/pkg/install/member"
 	"github.com/weft-network/weft/pkg/install/pki"
 )
 
@@ -25,12 +26,17 @@ type authority struct {
 	pairs  map[string]string
 }
 
-// servers are the Secrets of the database servers. Their certificates include the addresses of the databases' nodes.
-var servers = map[string]bool{"weft-nb-server": true, "weft-sb-server": true}
+// servers are the Secrets of the database servers and relays. Their certificates include the addresses of these members.
+var servers = map[string]func(Place) []Member{
+	"weft-nb-server": func(p Place) []Member { return p.Members },
+	"weft-sb-server": func(p Place) []Member { return p.Members },
+	RelaySecret:      func(p Place) []Member { return p.Relays },
+}
 
 var authorities = []authority{
 	{"weft-nb-ca", map[string]string{"weft-nb-server": "weft-nb", "weft-nb-tls": "weft-operator"}},
-	{SouthboundAuthority, map[string]string{"weft-sb-server": "weft-sb", "weft-sb-tls": "weft-agent"}}, // no chassis is named weft-agent
+	{SouthboundAuthority, map[string]string{"weft-sb-server": "weft-sb", "weft-sb-tls": "weft-agent", // no chassis is named weft-agent
+		RelaySecret: member.RelayName}},
 }
 
 // Change is a Secret to write, and the reason.
@@ -52,8 +58,11 @@ func Keys(namespace string, before map[string]*corev1.Secret, place Place, now t
 		}
 		for _, name := range slices.Sorted(maps.Keys(a.pairs)) {
 			subject := pki.Subject{Name: a.pairs[name]}
-			if servers[name] {
-				subject.Addresses = place.Addresses()
+			if of := servers[name]; of != nil {
+				subject.Addresses = allAddresses(of(place))
+			}
+			if name == RelaySecret && len(place.Relays) == 0 {
+				continue
 			}
 			pair := pairOf(before[name])
 			why := ca.ReissueReason(pair, subject, now)

@@ -18,6 +18,8 @@ type Place struct {
 	// Members are the members by slot, each on its own node. There are fewer than Wanted if the cluster has too few
 	// nodes.
 	Members []Member
+	// Relays are the relays of the southbound database.
+	Relays []Member
 }
 
 // Member is a node with a member of each database.
@@ -31,18 +33,22 @@ type Member struct {
 func (p Place) Clustered() bool { return p.Wanted > 1 }
 
 // Nodes returns the names of the members' nodes.
-func (p Place) Nodes() []string {
+func (p Place) Nodes() []string { return nodesOf(p.Members) }
+
+// Addresses returns the addresses of all members.
+func (p Place) Addresses() []netip.Addr { return allAddresses(p.Members) }
+
+func nodesOf(members []Member) []string {
 	var names []string
-	for _, m := range p.Members {
+	for _, m := range members {
 		names = append(names, m.Node)
 	}
 	return names
 }
 
-// Addresses returns the addresses of all members.
-func (p Place) Addresses() []netip.Addr {
+func allAddresses(members []Member) []netip.Addr {
 	var all []netip.Addr
-	for _, m := range p.Members {
+	for _, m := range members {
 		all = append(all, m.Addresses...)
 	}
 	return all

@@ -22,7 +22,7 @@ const Finalizer = networkv1alpha1.OperandsFinalizer
 // nodes. Uninstall needs those in RemovedLast.
 var (
 	RemovedFirst = []string{Operator, Agents, Controllers}
-	RemovedLast  = []string{Uninstall, Switches, Central}
+	RemovedLast  = []string{Uninstall, Switches, Relays, Sources, Central}
 )
 
 const (

@@ -41,12 +41,13 @@ func shapeOf(t *corev1.PodTemplateSpec) *corev1.PodSpec {
 }
 
 // essence returns the parts of a template that require a new pod when they change. It excludes the pull secrets, and
-// the nodes that a cluster's members may use. A container that runs weft-ovn has the program's build in place of its
-// image.
+// the nodes that a cluster's members, or relays and their sources, may use. A container that runs weft-ovn has the
+// program's build in place of its image.
 func essence(f Facts, t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	e := t.DeepCopy()
 	e.Spec.ImagePullSecrets = nil
-	if e.Annotations[AnnotationMembers] != "" {
+	if component := e.Labels["app.kubernetes.io/component"]; e.Annotations[AnnotationMembers] != "" ||
+		component == "relay" || component == "relay-source" {
 		e.Spec.Affinity = nil
 	}
 	for _, c := range containersOf(e) {

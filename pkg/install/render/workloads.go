@@ -79,11 +79,16 @@ func Workloads(f Facts) ([]Workload, error) {
 		fill   func(Facts, Workload)
 	}{
 		{"operands/central.yaml", &appsv1.StatefulSet{}, pin},
+		{"operands/relay-source.yaml", &appsv1.DaemonSet{}, beside},
+		{"operands/relay.yaml", &appsv1.DaemonSet{}, relayed},
 		{"operands/ovs.yaml", &appsv1.DaemonSet{}, inTurn},
 		{"operands/ovn-controller.yaml", &appsv1.DaemonSet{}, inTurn},
 		{"operator/deployment.yaml", &appsv1.Deployment{}, nil},
 		{"agent/daemonset.yaml", &appsv1.DaemonSet{}, inTurn},
 	} {
+		if relays := w.file == "operands/relay.yaml" || w.file == "operands/relay-source.yaml"; relays && len(f.Place.Relays) == 0 {
+			continue
+		}
 		text, err := config.Operands.ReadFile(w.file)
 		if err != nil {
 			return nil, err
@@ -128,6 +133,7 @@ func fillPod(f Facts, pod *corev1.PodTemplateSpec) {
 		"WEFT_NB":                 f.Place.remote(ports.Northbound),
 		"WEFT_SB":                 f.Place.remote(ports.SouthboundReader),
 		"WEFT_OVN_REMOTE":         f.Place.remote(ports.Southbound),
+		"WEFT_SB_SOURCE":          f.Place.remote(ports.SouthboundSource),
 		"KUBERNETES_SERVICE_HOST": f.APIServerHost,
 		"KUBERNETES_SERVICE_PORT": f.APIServerPort,
 	}
@@ -170,13 +176,7 @@ const memberContainer = "member"
 // pin binds the databases to their nodes, one pod on each.
 func pin(f Facts, w Workload) {
 	template := Template(w)
-	var terms []corev1.NodeSelectorTerm
-	for _, node := range f.Place.Nodes() { // a term can select only one name
-		terms = append(terms, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
-			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}})
-	}
-	template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+	template.Spec.Affinity = onlyOn(f.Place.Nodes())
 	annotate(w, AnnotationNode, strings.Join(f.Place.Nodes(), ","))
 	if f.Place.Clustered() {
 		cluster(f, w)
@@ -187,6 +187,29 @@ func pin(f Facts, w Workload) {
 	if northd, known := f.Programs[programs.Northd]; known {
 		annotate(&Template(w).ObjectMeta, AnnotationNorthd, northd.Version)
 	}
+}
+
+// onlyOn returns the affinity to exactly these nodes.
+func onlyOn(nodes []string) *corev1.Affinity {
+	var terms []corev1.NodeSelectorTerm
+	for _, node := range nodes { // a term can select only one name
+		terms = append(terms, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}})
+	}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+}
+
+// beside binds the source of the relays to the nodes of the databases.
+func beside(f Facts, w Workload) {
+	inTurn(f, w)
+	Template(w).Spec.Affinity = onlyOn(f.Place.Nodes())
+}
+
+// relayed binds the relays to their nodes.
+func relayed(f Facts, w Workload) {
+	inTurn(f, w)
+	Template(w).Spec.Affinity = onlyOn(nodesOf(f.Place.Relays))
 }
 
 // cluster configures a pod for each member. A pod may run on any of the nodes, because a member's identity is on its

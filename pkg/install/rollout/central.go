@@ -30,13 +30,13 @@ func (v *view) centralOf() pod {
 		return pod{}
 	}
 	return slices.MinFunc(left, func(a, b pod) int {
-		return cmp.Or(cmp.Compare(v.trouble(a), v.trouble(b)), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(v.trouble(render.Central, a), v.trouble(render.Central, b)), cmp.Compare(a.name, b.name))
 	})
 }
 
-// trouble returns a pod's rank; lower is worse.
-func (v *view) trouble(p pod) int {
-	switch old := v.old(render.Central, p); {
+// trouble returns the rank of a workload's pod; lower is worse.
+func (v *view) trouble(name string, p pod) int {
+	switch old := v.old(name, p); {
 	case p.ending:
 		return 0
 	case !p.ready && old: // replacing it costs nothing

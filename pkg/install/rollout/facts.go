@@ -24,7 +24,7 @@ var onNode = []string{render.Controllers, render.Agents, render.Switches}
 // workloadOf maps the component label of a pod to the pod's workload.
 var workloadOf = map[string]string{
 	"central": render.Central, "ovs": render.Switches, "ovn-controller": render.Controllers,
-	"agent": render.Agents, "operator": render.Operator,
+	"agent": render.Agents, "operator": render.Operator, "relay": render.Relays, "relay-source": render.Sources,
 }
 
 // ComponentLabel of a pod names its component.
@@ -72,13 +72,14 @@ type view struct {
 	central  pod    // the databases' pod that counts now (centralOf); no name: no pod, or a member is missing
 	centrals []pod
 	operator []pod
+	relays   map[string][]pod // of each workload in ofRelays
 	// difference is the result of the preflight if it is over.
 	difference string
 }
 
 // newView indexes the facts.
 func newView(f Facts) view {
-	v := view{Facts: f}
+	v := view{Facts: f, relays: map[string][]pod{}}
 	networks := map[string]*networkv1alpha1.NodeNetwork{}
 	for i := range f.Networks {
 		networks[f.Networks[i].Name] = &f.Networks[i]
@@ -116,6 +117,8 @@ func (v *view) add(byNode map[string]map[string]pod, object *corev1.Pod) {
 		v.operator = append(v.operator, p)
 	case render.Central:
 		v.centrals = append(v.centrals, p)
+	case render.Relays, render.Sources:
+		v.relays[workload] = append(v.relays[workload], p)
 	default:
 		if byNode[p.node] == nil {
 			byNode[p.node] = map[string]pod{}

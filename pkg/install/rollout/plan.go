@@ -88,6 +88,7 @@ func (v *view) repair(s *Step) {
 	if v.repairable(render.Central, v.central) {
 		s.Replace = append(s.Replace, v.central.name)
 	}
+	v.repairRelays(s)
 	for _, name := range onNode {
 		budget := max(1, len(v.nodes)/10)
 		if name == render.Switches {
@@ -129,6 +130,13 @@ func (v *view) nothingOld() bool {
 			}
 		}
 	}
+	for _, name := range ofRelays {
+		for _, p := range v.relays[name] {
+			if v.old(name, p) && p.image != v.Operand.Image {
+				return false
+			}
+		}
+	}
 	return !v.old(render.Central, v.central) || v.central.image == v.Operand.Image
 }
 
@@ -158,9 +166,9 @@ func (v *view) begun() bool {
 
 // next runs the stages in order up to the first that is not done.
 func (v *view) next(s *Step) *wait {
-	stages := []func(*Step) *wait{v.nodesStage, v.databases, v.operatorStage}
+	stages := []func(*Step) *wait{v.nodesStage, v.databases, v.relaysStage, v.operatorStage}
 	if v.databasesFirst() {
-		stages = []func(*Step) *wait{v.databases, v.nodesStage, v.operatorStage}
+		stages = []func(*Step) *wait{v.databases, v.relaysStage, v.nodesStage, v.operatorStage}
 	}
 	for _, stage := range stages {
 		if w := stage(s); w != nil {

@@ -27,7 +27,7 @@ func (r release) image() string { return "weft:" + r.version }
 
 func (r release) programs() programs.Set {
 	ovn, ovs := programs.Program{Version: r.ovn, Build: "ovn " + r.ovn}, programs.Program{Version: r.ovs, Build: "ovs " + r.ovs}
-	return programs.Set{"nb": ovn, "sb": ovn, "northd": ovn, "controller": ovn, "ovsdb": ovs, "vswitchd": ovs}
+	return programs.Set{"nb": ovn, "sb": ovn, "northd": ovn, "controller": ovn, "relay": ovn, "ovsdb": ovs, "vswitchd": ovs}
 }
 
 var (
@@ -57,6 +57,8 @@ type world struct {
 	unready map[string]bool
 	// members is the number of database members; 0 means 1.
 	members int
+	// relays are the nodes of relays.
+	relays []string
 	// output is the termination message of a preflight; "hangs" means that the preflight does not end.
 	output string
 	// stuck keeps containers from starting again.
@@ -97,6 +99,9 @@ func (w *world) facts() Facts {
 	addresses := []netip.Addr{netip.MustParseAddr("192.0.2.11")}
 	for i := range f.Operand.Place.Wanted {
 		f.Operand.Place.Members = append(f.Operand.Place.Members, render.Member{Node: fmt.Sprintf("n%d", i+1), Addresses: addresses})
+	}
+	for _, node := range w.relays {
+		f.Operand.Place.Relays = append(f.Operand.Place.Relays, render.Member{Node: node, Addresses: addresses})
 	}
 	all, err := render.Workloads(f.Operand)
 	if err != nil {
@@ -198,6 +203,9 @@ func (w *world) play() {
 		switch object := one.(type) {
 		case *appsv1.DaemonSet:
 			for _, n := range w.nodes {
+				if name == render.Relays && !slices.Contains(w.relays, n.Name) || name == render.Sources && n.Name != "n1" {
+					continue
+				}
 				w.pod(n.Name+"/"+name, n.Name, one)
 			}
 		case *appsv1.StatefulSet:

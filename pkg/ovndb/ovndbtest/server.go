@@ -1,6 +1,7 @@
 package ovndbtest
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ type Server struct {
 	schema string
 	secure string   // address of the TLS listener, or empty
 	extra  []string // additional arguments
+	source string   // of a relay, which has no file
 	proc   *process
 }
 
@@ -22,6 +24,21 @@ type Server struct {
 func Start(t testing.TB, schema string) *Server {
 	t.Helper()
 	return StartIn(t, schema, shortDir(t))
+}
+
+// StartRelay starts a relay of a server's southbound database. It returns when the relay has a copy.
+func StartRelay(t testing.TB, of *Server) *Server {
+	t.Helper()
+	s := &Server{t: t, dir: shortDir(t), schema: of.schema, source: "relay:OVN_Southbound:" + of.Endpoint()}
+	s.RunRelay()
+	return s
+}
+
+// RunRelay starts a relay again, after Kill. It returns when the relay has a copy.
+func (s *Server) RunRelay() {
+	s.t.Helper()
+	s.Run()
+	Command(s.t, "ovsdb-client", "wait", s.Endpoint(), "OVN_Southbound", "connected")
 }
 
 // shortDir creates a directory for sockets. A unix socket's path has at most 107 bytes, and t.TempDir contains the
@@ -66,7 +83,7 @@ func (s *Server) Endpoint() string { return "unix:" + s.socket() }
 func (s *Server) Run() {
 	s.t.Helper()
 	args := append([]string{"-vconsole:warn", "--remote=punix:" + s.socket(), "--unixctl=" + filepath.Join(s.dir, "ctl")}, s.extra...)
-	restart(s.t, &s.proc, s.dir, "ovsdb-server", append(args, s.file())...)
+	restart(s.t, &s.proc, s.dir, "ovsdb-server", append(args, cmp.Or(s.source, s.file()))...)
 	s.proc.ready(s.t, s.socket())
 }
 

@@ -5,6 +5,7 @@ package central
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -26,8 +27,10 @@ var (
 	loadBalancers = flag.Int("lbs", 2000, "services of the largest size")
 	rounds        = flag.Int("rounds", 10, "changes of each kind")
 	agents        = flag.Int("agents", 20, "agents of each kind")
-	last          = flag.Bool("largest", false, "only the largest size, without half and quarter of it")
-	out           = flag.String("out", "_out/central.json", "result file, below the repository")
+	relays        = flag.Int("relays", 0,
+		"relays of the southbound database, with and without which as many ovn-controllers as -agents are measured")
+	last = flag.Bool("largest", false, "only the largest size, without half and quarter of it")
+	out  = flag.String("out", "_out/central.json", "result file, below the repository")
 )
 
 // TestCentral measures three sizes, each on its own servers.
@@ -82,6 +85,11 @@ func measure(t *testing.T, size Size) Run {
 	step(t, "northd from nothing", w.cold)
 	step(t, "claims", w.claimAll)
 	step(t, "rows", w.rows)
+	if *relays > 0 { // relays alone
+		step(t, "without relays", func() { w.fleets(0) })
+		step(t, fmt.Sprintf("%d relays", *relays), func() { w.fleets(*relays) })
+		return Run{Size: size, Metrics: w.found}
+	}
 	step(t, "traces", w.traces)
 	step(t, "all anew", w.recomputeAll)
 	step(t, "changes", w.changes)

@@ -101,6 +101,7 @@ type Agent struct {
 	Whole int64
 
 	conn    net.Conn
+	ended   chan struct{}
 	updates atomic.Int64
 	bytes   atomic.Int64
 	read    messages
@@ -114,7 +115,7 @@ func Connect(endpoint string, monitor Monitor) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{conn: conn, reply: make(chan error, 1)}
+	a := &Agent{conn: conn, reply: make(chan error, 1), ended: make(chan struct{})}
 	a.read.whole = a.message
 	go a.receive()
 	request := map[string]any{"id": 1, "method": "monitor_cond_since", "params": []any{"OVN_Southbound",
@@ -131,10 +132,14 @@ func Connect(endpoint string, monitor Monitor) (*Agent, error) {
 // Close ends the connection.
 func (a *Agent) Close() { a.conn.Close() }
 
+// Ended is closed when the connection has ended, from whichever side.
+func (a *Agent) Ended() <-chan struct{} { return a.ended }
+
 // Updates returns the number of updates after the first copy, and their bytes.
 func (a *Agent) Updates() (n, bytes int64) { return a.updates.Load(), a.bytes.Load() }
 
 func (a *Agent) receive() {
+	defer close(a.ended)
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := a.conn.Read(buffer)
