@@ -35,7 +35,7 @@ while test -e /run/e2e-agent-down; do
   busybox usleep 100000
 done`
 
-// keepAgentDown kills a node's agent, and each one that kubelet starts until the returned function is called.
+// keepAgentDown kills a node's agent, and each agent that kubelet starts until the returned function is called.
 func keepAgentDown(t *testing.T, node string) (release func()) {
 	t.Helper()
 	ended := make(chan error, 1)

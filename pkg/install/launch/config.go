@@ -8,9 +8,9 @@ import (
 // inactivityProbe is in milliseconds. On a busy machine a client may not get the CPU within the default of 5 s.
 const inactivityProbe = 60000
 
-// relayBackoff is the longest time, in milliseconds, between a relay's attempts to connect to its source. Meanwhile no
-// node sees a change, and there are few relays.
-const relayBackoff = 1000
+// relayBackoff is the longest time, in milliseconds, between a relay's attempts to connect to its source. Meanwhile its
+// nodes see no change. It also bounds an attempt, which needs more than the first second on a busy machine.
+const relayBackoff = 4000
 
 // listener holds the options of a remote in ovsdb-server's --config-file.
 type listener struct {
