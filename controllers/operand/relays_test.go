@@ -90,6 +90,7 @@ func (b relayBed) bound(daemonSet string, want ...string) {
 // ready, and ends only when no node uses it. Without relays there is no object for them.
 func TestRelays(t *testing.T) {
 	ctx := t.Context()
+	must(t, api.DeleteAllOf(ctx, &corev1.Node{})) // earlier tests' nodes would be chosen, too
 	for i, name := range []string{"r1", "r2", "r3"} {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		must(t, api.Create(ctx, n))
