@@ -27,6 +27,7 @@ func TestAt(t *testing.T) {
 		{"TCP", "192.0.2.1:10250", "kubelet on node n1"},
 		{"tcp", "[2001:db8::1]:10250", "kubelet on node n1"},
 		{"tcp", "192.0.2.2:6641", "the OVN northbound database"},
+		{"tcp", "[2001:db8::1]:16643", "relays of the OVN southbound database on node n1"},
 		{"UDP", "192.0.2.2:6081", "Geneve tunnels"},
 		{"tcp", "127.0.0.1:10248", "kubelet"},
 		{"tcp", "[::1]:10248", "kubelet"},
@@ -43,7 +44,7 @@ func TestAt(t *testing.T) {
 		{"tcp", "192.0.2.1:8080", ""},         // a port that is free
 		{"tcp", "[2001:db8::ff]:10250", ""},   // no address of the cluster
 		{"sctp", "192.0.2.1:6641", ""},        // another protocol
-		{"tcp", "[2001:db8::1]:16643", ""},    // a port that is free
+		{"tcp", "[2001:db8::1]:16646", ""},    // a port that is free
 		{"tcp", "10.245.0.1:10250", ""},       // beside the networks
 		{"tcp", "[fd00:10:244::1]:10250", ""}, // beside the networks
 	} {
