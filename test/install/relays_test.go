@@ -145,11 +145,15 @@ func TestRelays(t *testing.T) {
 	for _, r := range b.counted(streams) {
 		b.Logf("to %s: %d of %d datagrams lost, at most %d ms without one; %d bytes on the connection",
 			r.Peer, r.Lost, r.Sent, r.SilenceMs, r.TCPBytes)
-		if r.Lost > 0 || r.TCPError != "" || r.Back == 0 {
+		if r.Lost > strays || r.TCPError != "" || r.Back == 0 {
 			b.Errorf("lost to %s: %+v", r.Peer, r)
 		}
 	}
 }
+
+// strays is how many datagrams of a connection may be lost. Each takes some 90 ms, so that an outage of half a second
+// loses more. On a busy machine the userspace datapath drops single ones.
+const strays = 3
 
 // databases returns the node of the databases.
 func (b bed) databases() string {
