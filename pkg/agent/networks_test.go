@@ -29,6 +29,7 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -203,7 +204,7 @@ func TestNetworksArePlugged(t *testing.T) {
 	n := readyNodeWithNetworks(t)
 	web := n.newRequester("plugged", 5, "blue")
 	answers, _ := n.startAdd(web.pod)
-	n.awaitWait(web.pod, answers, noPort)
+	n.awaitWaitFor(web.pod, names.NetworkPort("blue", "demo", web.name, "net1"), answers, noPort)
 	web.givePorts()
 	if a := <-answers; a.err != nil {
 		t.Fatal(a.err)

@@ -46,8 +46,14 @@ func (w *waits) forget(port string) {
 // awaitWait waits until the pod's ADD waits in a state. The ADD must not be answered before.
 func (n *node) awaitWait(p pod, answers <-chan answer, state string) {
 	n.Helper()
+	n.awaitWaitFor(p, p.port(), answers, state)
+}
+
+// awaitWaitFor is awaitWait for one of the pod's ports.
+func (n *node) awaitWaitFor(p pod, port string, answers <-chan answer, state string) {
+	n.Helper()
 	n.until("the ADD of "+p.name+" waits", func() error {
-		if have := n.waits.of(p.port()); !strings.Contains(have, state) {
+		if have := n.waits.of(port); !strings.Contains(have, state) {
 			return fmt.Errorf("it waits in state %q, want %q", have, state)
 		}
 		return nil

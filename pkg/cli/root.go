@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -31,9 +32,13 @@ var errDifferent = errors.New("something differs")
 // why.
 var errUnknown = errors.New("unknown")
 
+// discardLog discards client-go's log: its failures are returned as errors, and warnings go to the standard error. klog
+// does not permit it while client-go runs, so that only the first Run of a process does it.
+var discardLog = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
+
 // Run executes the command line and returns the exit code.
 func Run(args []string, in io.Reader, out, errs io.Writer) int {
-	klog.SetLogger(logr.Discard()) // client-go's log; its failures are returned as errors, and warnings go to errs
+	discardLog()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal kills a command that does not react to the first

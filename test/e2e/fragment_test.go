@@ -66,7 +66,8 @@ func (o outside) frameToNode(t *testing.T, kind, label string) {
 	must(t, err)
 }
 
-// testNoneComesBack checks that the wire carried each fragment only once, on its way in.
+// testNoneComesBack checks that the wire carried each fragment only once, on its way in. The host's reports of lost
+// fragments do not count.
 func (l *lostFragments) testNoneComesBack(t *testing.T, o outside) {
 	to := netip.AddrPortFrom(lab.Outside().IPv4.Addr(), echoPort)
 	eventually(t, givesUp, func() error {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -77,7 +78,7 @@ func printLabels(frames io.Reader, out io.Writer) error {
 			return err
 		}
 		_, label, ok := bytes.Cut(buffer[:n], []byte(labelMark))
-		if !ok {
+		if !ok || isError(buffer[:n]) {
 			continue
 		}
 		label, _, _ = bytes.Cut(label, []byte{0})
@@ -85,4 +86,20 @@ func printLabels(frames io.Reader, out io.Writer) error {
 			return err
 		}
 	}
+}
+
+// isError reports whether a frame is an ICMP error. It quotes the packet that it answers, with its label: a host reports a
+// fragment 30 s after the fragment has arrived, if the rest of the datagram is missing.
+func isError(frame []byte) bool {
+	const ethernet, ipv6Header = 14, 40
+	if len(frame) < ethernet+ipv6Header+1 {
+		return false
+	}
+	switch packet := frame[ethernet:]; binary.BigEndian.Uint16(frame[ethernet-2:]) {
+	case unix.ETH_P_IP:
+		return packet[9] == unix.IPPROTO_ICMP
+	case unix.ETH_P_IPV6:
+		return packet[6] == unix.IPPROTO_ICMPV6 && packet[ipv6Header] < 128 // messages that are no errors have larger types
+	}
+	return false
 }
