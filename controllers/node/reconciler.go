@@ -89,6 +89,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
+	if len(cn.Status.Networks) > 0 && !facts.Judged(&cn) {
+		return r.awaitJudgement()
+	}
 	plan, err := facts.PlanInForce(&cn)
 	if held := (*facts.HeldError)(nil); errors.As(err, &held) {
 		return ctrl.Result{}, r.freeze(ctx, &node, "the networks of the ClusterNetwork are not in force: "+held.Message)
@@ -99,6 +102,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	return r.serve(ctx, &node, &cn, plan)
+}
+
+// awaitJudgement leaves a node as it is until the networks are judged. Otherwise it would give up a removed network before
+// status.networks says that the network is leaving.
+func (r *Reconciler) awaitJudgement() (ctrl.Result, error) {
+	r.Triggers.Enqueue(topology.KindNetwork, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName})
+	return ctrl.Result{}, nil // the change of the ClusterNetwork's status enqueues the node again
 }
 
 // serve gives a node its network according to a plan.
@@ -119,8 +129,7 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 		Idle: r.Addresses.Idle(node.Name), Full: r.Addresses.Lacking(node.Name), Relays: facts.NodeRelays(node.Name, cn.Status.Relays)}
 	nn, err := r.ensure(ctx, node, plan, settings, cn.Spec.Gateway.MaxMoving)
 	if errors.Is(err, errPending) {
-		r.Triggers.Enqueue(topology.KindNetwork, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName})
-		return ctrl.Result{}, nil // the change of the ClusterNetwork's status enqueues this node again
+		return r.awaitJudgement()
 	}
 	if errors.Is(err, ipam.ErrExhausted) {
 		r.Events.Eventf(node, nil, corev1.EventTypeWarning, "FailedSubnetAllocation", "AllocateSubnet", "%v", err)

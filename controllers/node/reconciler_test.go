@@ -39,7 +39,15 @@ func aNetwork(clusters ...string) *networkv1alpha1.ClusterNetwork {
 	}
 	cn.Spec.ServiceNetwork = []networkv1alpha1.CIDR{"10.96.0.0/16"}
 	cn.Spec.JoinSubnet = []networkv1alpha1.CIDR{"100.64.0.0/16", "fd98::/64"}
-	inForce(cn, "10.96.0.0/16", "100.64.0.0/16", "fd98::/64")
+	inForce(cn, "10.96.0.0/16")
+	for _, join := range cn.Spec.JoinSubnet {
+		ofFamily := func(cluster string) bool {
+			return strings.Contains(cluster, "::") == strings.Contains(string(join), "::")
+		}
+		if slices.ContainsFunc(clusters, ofFamily) {
+			inForce(cn, join)
+		}
+	}
 	cn.Status.MTU = 1400
 	return cn
 }
@@ -195,6 +203,14 @@ func TestReconcile(t *testing.T) {
 			objects: []client.Object{aNode(), func() client.Object {
 				cn := aNetwork("10.244.0.0/16 24")
 				cn.Status.Networks = nil
+				return cn
+			}()},
+			want: kindtest.Outcome{Enqueued: []string{"network default"}},
+		},
+		"the networks of an edit are not judged yet": {
+			objects: []client.Object{aNode(), func() client.Object {
+				cn := aNetwork("10.244.0.0/16 24")
+				inForce(cn, "fd00:10:244::/48") // was removed from the spec
 				return cn
 			}()},
 			want: kindtest.Outcome{Enqueued: []string{"network default"}},

@@ -121,6 +121,24 @@ func stateOf(states []networkv1alpha1.NetworkStatus, cidr netip.Prefix) networkv
 	return ""
 }
 
+// Judged reports whether status.networks belongs to the present spec: it has each network of the spec, and any other
+// network of it is leaving. After an edit of the spec it does not until the networks are judged again. A spec that
+// ParseClusterNetwork refuses counts as judged.
+func Judged(cn *networkv1alpha1.ClusterNetwork) bool {
+	plan, err := ParseClusterNetwork(cn)
+	if err != nil {
+		return true
+	}
+	var judged []netip.Prefix
+	for _, s := range cn.Status.Networks {
+		if n, err := s.CIDR.Prefix(); err == nil && s.State != networkv1alpha1.NetworkLeaving {
+			judged = append(judged, n)
+		}
+	}
+	planned := plan.networks()
+	return len(planned) == len(judged) && !slices.ContainsFunc(planned, func(n specNetwork) bool { return !slices.Contains(judged, n.cidr) })
+}
+
 // PlanInForce returns the part of a ClusterNetwork's spec that nodes may use, by status.networks. Before the networks
 // are judged it returns the whole spec, Pending. The error is a HeldError if no entry of clusterNetwork is in force,
 // and otherwise ParseClusterNetwork's.

@@ -1,16 +1,17 @@
 package operator
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 )
 
 // podRows returns the rows of pods' ports as the server has them.
@@ -26,15 +27,40 @@ func (w *world) podRows(pods []*corev1.Pod) (rows []string) {
 }
 
 // subnets waits until a node has the subnets, and the leaving subnets among them.
-func (w *world) subnets(node, want, leaving string) {
+func (w *world) subnets(node string, want, leaving []networkv1alpha1.CIDR) {
 	w.Helper()
 	w.until(func() error {
 		spec := w.nodeNetwork(node).Spec
-		if fmt.Sprint(spec.PodSubnets) != want || fmt.Sprint(spec.LeavingSubnets) != leaving {
-			return fmt.Errorf("node %s has %v, leaving %v; want %s, leaving %s", node, spec.PodSubnets, spec.LeavingSubnets, want, leaving)
+		if !slices.Equal(spec.PodSubnets, want) || !slices.Equal(spec.LeavingSubnets, leaving) {
+			return fmt.Errorf("node %s has %v, leaving %v; want %v, leaving %v", node, spec.PodSubnets, spec.LeavingSubnets, want, leaving)
 		}
 		return nil
 	})
+}
+
+// routes waits until a node routes to these networks of pods: a change of networks ends with it.
+func (w *world) routes(node string, want ...networkv1alpha1.CIDR) {
+	w.Helper()
+	w.until(func() error {
+		if have := w.nodeNetwork(node).Spec.ClusterSubnets; !slices.Equal(have, want) {
+			return fmt.Errorf("node %s routes to %v, want %v", node, have, want)
+		}
+		return nil
+	})
+}
+
+// becomesDualStack waits until a node has a subnet of IPv6 besides that of IPv4, and returns both.
+func (w *world) becomesDualStack(node string, ipv4 networkv1alpha1.CIDR) []networkv1alpha1.CIDR {
+	w.Helper()
+	var subnets []networkv1alpha1.CIDR
+	w.until(func() error {
+		subnets = w.nodeNetwork(node).Spec.PodSubnets
+		if len(subnets) != 2 || subnets[0] != ipv4 || !strings.HasPrefix(string(subnets[1]), "fd00:10:244:") {
+			return fmt.Errorf("node %s has %v, want %s and a subnet of IPv6", node, subnets, ipv4)
+		}
+		return nil
+	})
+	return subnets
 }
 
 // outdated waits until the status names the pods whose addresses differ from a new pod's, and a condition agrees.
@@ -54,8 +80,14 @@ func (w *world) outdated(want ...string) {
 		if len(want) > 0 {
 			reason, status = networkv1alpha1.ReasonPodsOutdated, metav1.ConditionTrue
 		}
-		return errors.Join(condition(s.Conditions, networkv1alpha1.ConditionProgressing, reason, status),
-			condition(s.Conditions, networkv1alpha1.ConditionUpgradeable, networkv1alpha1.ReasonAsExpected, metav1.ConditionTrue))
+		if len(facts.LeavingNetworks(s.Networks)) > 0 {
+			reason = networkv1alpha1.ReasonNetworkLeaving
+		}
+		if c := meta.FindStatusCondition(s.Conditions, networkv1alpha1.ConditionUpgradeable); c != nil &&
+			c.Reason == networkv1alpha1.ReasonPodsOutdated {
+			return fmt.Errorf("outdated pods hinder an upgrade: %s", c.Message)
+		}
+		return condition(s.Conditions, networkv1alpha1.ConditionProgressing, reason, status)
 	})
 }
 
@@ -98,13 +130,13 @@ func TestClusterBecomesDualStack(t *testing.T) {
 	w.ready("n1", "n2")
 	w.counted(3)
 	rows, router := w.podRows(pods), w.nodeNetwork("n1").Spec.ManagementPort.MACAddress
+	first, second := w.nodeNetwork("n1").Spec.PodSubnets[0], w.nodeNetwork("n2").Spec.PodSubnets[0]
 
 	w.change(cn, func(s *networkv1alpha1.ClusterNetworkSpec) {
 		s.ClusterNetwork = append(s.ClusterNetwork, entry("fd00:10:244::/48", 64))
 		s.ServiceNetwork = append(s.ServiceNetwork, "fd00:10:96::/112")
 	})
-	w.subnets("n1", "[10.244.0.0/26 fd00:10:244::/64]", "[]")
-	w.subnets("n2", "[10.244.0.64/26 fd00:10:244:1::/64]", "[]")
+	both, _ := w.becomesDualStack("n1", first), w.becomesDualStack("n2", second)
 	w.outdated("default/a1", "default/a2", "default/b1")
 	w.says(w.event("a1", networkv1alpha1.ReasonPodsOutdated), "it has no IPv6 address", "until it is recreated")
 	fresh := w.create("n1", "fresh")[0]
@@ -127,8 +159,8 @@ func TestClusterBecomesDualStack(t *testing.T) {
 	w.change(cn, func(s *networkv1alpha1.ClusterNetworkSpec) {
 		s.ClusterNetwork, s.ServiceNetwork = s.ClusterNetwork[:1], s.ServiceNetwork[:1]
 	})
-	w.subnets("n2", "[10.244.0.64/26]", "[]") // no pod of n2 has an IPv6 address
-	w.subnets("n1", "[10.244.0.0/26 fd00:10:244::/64]", "[fd00:10:244::/64]")
+	w.subnets("n2", []networkv1alpha1.CIDR{second}, nil) // no pod of n2 has an IPv6 address
+	w.subnets("n1", both, both[1:])
 	w.outdated("default/extra", "default/fresh")
 	w.states(networkv1alpha1.NetworkLeaving, "fd00:10:244::/48", "fd00:10:96::/112", "fd98::/64")
 	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
@@ -147,13 +179,15 @@ func TestClusterBecomesDualStack(t *testing.T) {
 	w.counted(5)
 	o, _ = w.quietRestart(o, "more", 6)
 	w.delete(fresh, extra)
-	w.subnets("n1", "[10.244.0.0/26]", "[]")
+	w.subnets("n1", both[:1], nil)
 	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
 		if len(s.Networks) != 3 {
 			return fmt.Errorf("networks are %+v", s.Networks)
 		}
 		return nil
 	})
+	w.routes("n1", "10.244.0.0/16")
+	w.routes("n2", "10.244.0.0/16")
 	w.outdated()
 	w.counted(4)
 	w.awaitTopologyReady()
@@ -179,7 +213,8 @@ func TestFullNodeGetsAnotherSubnet(t *testing.T) {
 	if got := w.addresses(w.port(late)); len(got) != 1 || got[0].String() != "10.245.0.3" {
 		t.Errorf("the late pod has %v", got)
 	}
-	w.subnets("n1", "[10.244.0.0/29 10.245.0.0/29]", "[]")
+	former, further := networkv1alpha1.CIDR("10.244.0.0/29"), networkv1alpha1.CIDR("10.245.0.0/29")
+	w.subnets("n1", []networkv1alpha1.CIDR{former, further}, nil)
 	w.awaitTopologyReady()
 	w.counted(4)
 	o, extra := w.quietRestart(o, "extra", 4)
@@ -187,11 +222,12 @@ func TestFullNodeGetsAnotherSubnet(t *testing.T) {
 		t.Errorf("another pod has %v", got)
 	}
 	w.change(cn, func(s *networkv1alpha1.ClusterNetworkSpec) { s.ClusterNetwork = s.ClusterNetwork[1:] })
-	w.subnets("n1", "[10.244.0.0/29 10.245.0.0/29]", "[10.244.0.0/29]")
+	w.subnets("n1", []networkv1alpha1.CIDR{former, further}, []networkv1alpha1.CIDR{former})
 	for _, p := range pods {
 		w.delete(p)
 	}
-	w.subnets("n1", "[10.245.0.0/29]", "[]")
+	w.subnets("n1", []networkv1alpha1.CIDR{further}, nil)
+	w.routes("n1", "10.245.0.0/24")
 	w.outdated()
 	w.awaitTopologyReady()
 	w.quietRestart(o, "end", 3)

@@ -143,9 +143,9 @@ func TestNetworkThatOverlapsNodesIsHeld(t *testing.T) {
 	})
 	w.states(networkv1alpha1.NetworkInForce, "10.245.0.0/16", "10.96.0.0/16", "100.65.0.0/16")
 	w.must(api.Get(t.Context(), keyOf(cn), cn))
-	cn.Spec.ClusterNetwork = []networkv1alpha1.ClusterNetworkEntry{entry("10.246.0.0/16", 24)}
+	cn.Spec.ServiceNetwork = []networkv1alpha1.CIDR{"10.97.0.0/16"}
 	if err := api.Update(t.Context(), cn); !apierrors.IsInvalid(err) {
-		t.Errorf("a network in force was changed: %v", err)
+		t.Errorf("a network in force was replaced: %v", err)
 	}
 }
 
