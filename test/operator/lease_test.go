@@ -138,15 +138,13 @@ func TestLostLeaseGoesToTheOtherReplica(t *testing.T) {
 }
 
 // ends are goroutines that remain when the caches of a process have ended: idle connections, and watches that
-// controller-runtime filters and does not read to the end. The tests' own cache starts another watch when the API
-// server ends one, after some minutes; a watch that the operator leaves shows as its reflector. Sometimes a queue of
-// controller-runtime 0.24 remains too, which keeps its own lock when it is shut down while it returns a request (issue
-// 3538 of controller-runtime, fixed in 0.25).
+// controller-runtime filters and does not read to the end. Sometimes a queue of controller-runtime 0.24 remains too,
+// which keeps its own lock when it is shut down while it returns a request (issue 3538 of controller-runtime, fixed
+// in 0.25).
 var ends = []goleak.Option{
 	goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 	goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*clientConnReadLoop).run"),
 	goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop"),
-	goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive"),
 	goleak.IgnoreAnyFunction("sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems"),
 	goleak.IgnoreAnyFunction("sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleAddBuffer"),
 }
