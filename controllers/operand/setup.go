@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +43,8 @@ type Options struct {
 	Now   func() time.Time
 	// Patience is how long replaced operands may take to work before a rollout stops.
 	Patience time.Duration
+	// OperatorCondition is the name of the object in which OLM reads whether it may upgrade. It is empty without OLM.
+	OperatorCondition string
 	// SendOrder delivers an order to a database member. The default is member.Send.
 	SendOrder func(ctx context.Context, address string, id member.Identity, order member.Order) (member.State, error)
 }
@@ -98,5 +101,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return errors.Join(
 		(&Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: events, Facts: o.Facts, Now: o.Now, Patience: o.Patience,
 			SendOrder: o.SendOrder}).setup(mgr),
-		(&Signer{Client: mgr.GetClient(), Namespace: o.Facts.Namespace, Now: o.Now}).setup(mgr))
+		(&Signer{Client: mgr.GetClient(), Namespace: o.Facts.Namespace, Now: o.Now}).setup(mgr),
+		(&OperatorCondition{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: o.Now,
+			Object: types.NamespacedName{Namespace: o.Facts.Namespace, Name: o.OperatorCondition}}).setup(mgr))
 }

@@ -64,7 +64,8 @@ func Operands(args []string) error {
 	}
 	lead := func(ctx context.Context) error {
 		return process.Lead(ctx, func(mgr ctrl.Manager) (func(error), error) {
-			return func(error) {}, operand.Setup(mgr, operand.Options{Facts: facts, Now: time.Now, Patience: o.RolloutPatience})
+			return func(error) {}, operand.Setup(mgr, operand.Options{Facts: facts, Now: time.Now, Patience: o.RolloutPatience,
+				OperatorCondition: o.OperatorCondition})
 		})
 	}
 	return together(ctx, lead, process.Run, serveMetrics(config, o.Metrics),

@@ -21,6 +21,8 @@ type Operands struct {
 	Identity string
 	// RolloutPatience is how long a replaced operand may take to work.
 	RolloutPatience time.Duration
+	// OperatorCondition is the name of OLM's object for this operator. OLM sets it in the environment.
+	OperatorCondition string
 	// LeaderElection is off only if there is certainly one process, as in tests.
 	LeaderElection bool
 }
@@ -42,6 +44,8 @@ func ParseOperands(args []string) (Operands, error) {
 		"name of the lease's holder, the same after a restart in the same pod (environment POD_UID)")
 	flags.DurationVar(&o.RolloutPatience, "rollout-patience", 5*time.Minute,
 		"how long replaced operands may take to work before a rollout stops")
+	flags.StringVar(&o.OperatorCondition, "operator-condition", os.Getenv("OPERATOR_CONDITION_NAME"),
+		"name of the OperatorCondition that tells OLM whether it may upgrade; empty: none (environment OPERATOR_CONDITION_NAME)")
 	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "work only while holding the lease")
 	if err := flags.Parse(args); err != nil {
 		return o, err
