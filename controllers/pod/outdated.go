@@ -37,9 +37,10 @@ func (r *Reconciler) vacated(node string) {
 	}
 }
 
-// enlarge enqueues a node on which a pod finds no address. The node gets a further subnet, if one is left.
+// enlarge enqueues a node on which a pod finds no address. The node gets another subnet, if one is left. The node's
+// reconciler enqueues the pods without an address again, so a node that gets none must not be enqueued for them again.
 func (r *Reconciler) enlarge(node string, reason error) {
-	if errors.Is(reason, ipam.ErrExhausted) && len(r.Addresses.Lacking(node)) > 0 {
+	if errors.Is(reason, ipam.ErrExhausted) && r.Addresses.NewlyLacking(node) {
 		r.Triggers.Enqueue(topology.KindNode, types.NamespacedName{Name: node})
 	}
 }

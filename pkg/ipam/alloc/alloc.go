@@ -67,7 +67,7 @@ type node struct {
 	next   int
 	owners map[string]Assignment
 
-	lacking  map[bool]bool   // is IPv4 -> the last request found no free address
+	lacking  map[bool]bool   // families, true for IPv4, in which the last request found no address -> NewlyLacking is due
 	outdated map[string]bool // owners whose addresses differ from a new owner's
 }
 

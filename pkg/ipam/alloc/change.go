@@ -23,11 +23,27 @@ func (a *Allocator) Lacking(nodeName string) (families []bool) {
 		return nil
 	}
 	for _, is4 := range n.families() {
-		if n.lacking[is4] {
+		if _, lacking := n.lacking[is4]; lacking {
 			families = append(families, is4)
 		}
 	}
 	return families
+}
+
+// NewlyLacking reports whether Lacking lists a family of a node that it did not list at the previous call. So a request
+// that fails again and again is a reason to look for a subnet only once.
+func (a *Allocator) NewlyLacking(nodeName string) (some bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.nodes[nodeName]
+	if n == nil {
+		return false
+	}
+	for is4, due := range n.lacking {
+		some = some || due
+		n.lacking[is4] = false
+	}
+	return some
 }
 
 // Idle lists the leaving subnets of a node in which no address is in use. It is empty before Complete.

@@ -128,7 +128,17 @@ func TestLacking(t *testing.T) {
 			t.Errorf("lacking: %v", got)
 		}
 	}
+	newly := func(want bool) {
+		t.Helper()
+		if got := a.NewlyLacking("n1"); got != want {
+			t.Errorf("newly lacking: %v", got)
+		}
+	}
+	newly(false)
 	full()
+	newly(true)
+	full() // the request is repeated
+	newly(false)
 	a.Release("0")
 	if got := a.Lacking("n1"); len(got) > 0 {
 		t.Errorf("lacks %v although an address is free", got)
@@ -137,6 +147,7 @@ func TestLacking(t *testing.T) {
 		t.Fatal(err)
 	}
 	full()
+	newly(true)
 	a.SetNode("n1", prefixes("10.0.0.0/29", "10.0.1.0/29"), nil)
 	if got := a.Lacking("n1"); len(got) > 0 {
 		t.Errorf("lacks %v with another subnet", got)

@@ -122,7 +122,9 @@ func (n *node) takeAddress(is4 bool, owner string, now time.Time) (netip.Prefix,
 			tried = append(tried, fmt.Errorf("no free address in %s, all %d are in use", p.subnet, p.size))
 		}
 	}
-	n.lacking[is4] = true
+	if _, known := n.lacking[is4]; !known {
+		n.lacking[is4] = true
+	}
 	return netip.Prefix{}, fmt.Errorf("%w: %w", ipam.ErrExhausted, errors.Join(tried...))
 }
 
