@@ -324,7 +324,8 @@ func watching(t *testing.T) <-chan struct{} {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- hostnet.Watch(ctx, linkName, func() []string { return []string{uplinkName} }, func() {
+		done <- hostnet.Watch(ctx, linkName, hostnet.Uplinks{Links: func() []string { return []string{uplinkName} },
+			Networks: func() []netip.Prefix { return nil }}, func() {
 			select {
 			case news <- struct{}{}:
 			default:

@@ -3,8 +3,11 @@ package hostnet
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/weft-network/weft/pkg/agent/desired"
 )
 
 // Uplink is the link that has an address.
@@ -31,6 +34,26 @@ func LinkOf(address netip.Addr) (Uplink, error) {
 		return Uplink{Name: link.Attrs().Name, MTU: link.Attrs().MTU}, nil
 	}
 	return Uplink{}, fmt.Errorf("no link of this host has address %s", address)
+}
+
+// AddressesIn lists the addresses of the host in some networks, with their links.
+func AddressesIn(networks []netip.Prefix) (found []desired.LinkAddress, err error) {
+	addresses, err := complete(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	for _, a := range addresses {
+		address := prefixOf(a.IPNet).Addr()
+		if !slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(address) }) {
+			continue
+		}
+		link, err := netlink.LinkByIndex(a.LinkIndex)
+		if err != nil {
+			continue // it has just gone, and its addresses with it
+		}
+		found = append(found, desired.LinkAddress{Address: address, Link: link.Attrs().Name, MTU: link.Attrs().MTU})
+	}
+	return found, nil
 }
 
 // HasKernelDatapath reports whether the kernel has the openvswitch module. The query loads the module if it can be

@@ -208,9 +208,9 @@ func (r *Reconciler) applyOVS(
 	} else if ovs.OVSVersion != nil {
 		status.OVSVersion = *ovs.OVSVersion // set by the script that started Open vSwitch, if any
 	}
-	chassis, err := r.chassis(node, ovs, status)
-	if errors.Is(err, errUplink) {
-		stage.Reason, stage.Err = r.Gateway.MoveEncapsulation(node, spec, err)
+	chassis, err := r.chassis(node, ovs, spec, status)
+	if missing := (*uplinkError)(nil); errors.As(err, &missing) {
+		stage.Reason, stage.Err = r.Gateway.MoveEncapsulation(node, spec, missing.tunnel.Link, err)
 		return stage
 	} else if err != nil {
 		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
@@ -238,46 +238,94 @@ func (r *Reconciler) applyOVS(
 // chassis collects the settings for ovn-controller. It keeps a system-id that exists at the start. If Open vSwitch has lost
 // the system-id, chassis restores the reported one, because ports request it.
 func (r *Reconciler) chassis(
-	node *corev1.Node, ovs *vswitchdb.OpenvSwitch, status *networkv1alpha1.NodeNetworkStatus,
+	node *corev1.Node, ovs *vswitchdb.OpenvSwitch, spec networkv1alpha1.NodeNetworkSpec, status *networkv1alpha1.NodeNetworkStatus,
 ) (desired.Chassis, error) {
 	c := desired.Chassis{
 		Node: r.Node, Southbound: r.ControllerRemotes, Datapath: r.Datapath,
 		SystemID: cmp.Or(r.Bindings.SystemID(), ovs.ExternalIDs["system-id"], status.Chassis, r.Node),
 	}
 	status.Chassis, status.DatapathType, status.EncapType = c.SystemID, c.Datapath, networkv1alpha1.EncapsulationGeneve
-	address, err := desired.InternalIP(node)
+	networks, err := desired.TunnelNetworks(spec.Encapsulation)
 	if err != nil {
 		return c, err
 	}
-	uplink, err := hostnet.LinkOf(address)
-	if err != nil {
-		return c, fmt.Errorf("encapsulation: Node's InternalIP %s: %w", address, err)
+	tunnels, err := tunnelsOf(node, networks, status)
+	links := make([]string, 0, len(tunnels))
+	for _, t := range tunnels {
+		links = append(links, t.Link)
 	}
-	r.Gateway.SetUplink(uplink.Name)
-	if err := r.checkUplink(c.Datapath, address, uplink.Name); err != nil {
+	r.Gateway.SetTunnels(networks, links)
+	if err != nil {
 		return c, err
 	}
-	c.EncapIP = address.String()
-	status.EncapIP, status.LinkMTU = networkv1alpha1.IP(c.EncapIP), int32(uplink.MTU)
+	status.LinkMTU, status.FurtherEncapIPs = int32(tunnels[0].MTU), nil
+	for i, t := range tunnels {
+		if err := r.checkUplink(c.Datapath, t); err != nil {
+			return c, err
+		}
+		c.Tunnels = append(c.Tunnels, t.Address)
+		status.LinkMTU = min(status.LinkMTU, int32(t.MTU))
+		if i > 0 {
+			status.FurtherEncapIPs = append(status.FurtherEncapIPs, networkv1alpha1.IP(t.Address.String()))
+		}
+	}
+	status.EncapIP = networkv1alpha1.IP(c.Tunnels[0].String())
+	r.Attachments.SetTunnels(c.Tunnels)
 	return c, nil
 }
 
-// errUplink means that the node could not receive tunnelled packets. A change of the bridges enqueues another
-// reconciliation.
-var errUplink = errors.New("the userspace datapath receives Geneve only on a bridge with datapath_type=netdev")
+// tunnelsOf returns the host's addresses for tunnels: those in the networks of spec.encapsulation, or else the Node's
+// first InternalIP.
+func tunnelsOf(node *corev1.Node, networks []netip.Prefix, status *networkv1alpha1.NodeNetworkStatus) ([]desired.LinkAddress, error) {
+	if len(networks) > 0 {
+		have, err := hostnet.AddressesIn(networks)
+		if err != nil {
+			return nil, fmt.Errorf("encapsulation: %w", err)
+		}
+		return desired.TunnelAddresses(networks, have, tunnelsInUse(status))
+	}
+	address, err := desired.InternalIP(node)
+	if err != nil {
+		return nil, err
+	}
+	uplink, err := hostnet.LinkOf(address)
+	if err != nil {
+		return nil, fmt.Errorf("encapsulation: Node's InternalIP %s: %w", address, err)
+	}
+	return []desired.LinkAddress{{Address: address, Link: uplink.Name, MTU: uplink.MTU}}, nil
+}
 
-// checkUplink returns errUplink unless Open vSwitch receives the packets to the encapsulation address. The kernel's
+// tunnelsInUse returns the addresses that the status has.
+func tunnelsInUse(status *networkv1alpha1.NodeNetworkStatus) (addresses []netip.Addr) {
+	for _, text := range append([]networkv1alpha1.IP{status.EncapIP}, status.FurtherEncapIPs...) {
+		if a, err := text.Addr(); err == nil {
+			addresses = append(addresses, a)
+		}
+	}
+	return addresses
+}
+
+// uplinkError means that the node could not receive tunnelled packets. A change of the bridges enqueues another
+// reconciliation.
+type uplinkError struct{ tunnel desired.LinkAddress }
+
+func (e *uplinkError) Error() string {
+	return fmt.Sprintf("encapsulation address %s is on link %s: the userspace datapath receives Geneve only on a bridge with datapath_type=netdev",
+		e.tunnel.Address, e.tunnel.Link)
+}
+
+// checkUplink returns an uplinkError unless Open vSwitch receives the packets to an encapsulation address. The kernel's
 // datapath always does. The userspace datapath needs the address on a bridge of its own, which the node's administrator
 // creates.
-func (r *Reconciler) checkUplink(datapath networkv1alpha1.DatapathType, address netip.Addr, link string) error {
+func (r *Reconciler) checkUplink(datapath networkv1alpha1.DatapathType, tunnel desired.LinkAddress) error {
 	if datapath != networkv1alpha1.DatapathNetdev {
 		return nil
 	}
-	bridge, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Bridge{Name: link})
+	bridge, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Bridge{Name: tunnel.Link})
 	if ok && bridge.DatapathType == string(networkv1alpha1.DatapathNetdev) {
 		return nil
 	}
-	return fmt.Errorf("encapsulation address %s is on link %s: %w", address, link, errUplink)
+	return &uplinkError{tunnel}
 }
 
 // foreignBridge returns the UUID of a br-int that Weft did not create. It is empty if br-int is Weft's or does not
