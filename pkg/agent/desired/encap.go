@@ -31,9 +31,8 @@ func TunnelNetworks(e networkv1alpha1.Encapsulation) ([]netip.Prefix, error) {
 }
 
 // TunnelAddresses chooses the host's address in each network of tunnels, in the order of the networks. It prefers an
-// address that is in use already, then the lowest. It fails if the host has no address in any of the networks.
-func TunnelAddresses(networks []netip.Prefix, have []LinkAddress, inUse []netip.Addr) ([]LinkAddress, error) {
-	var chosen []LinkAddress
+// address that is in use already, then the lowest. The result is empty if the host has no address in any of the networks.
+func TunnelAddresses(networks []netip.Prefix, have []LinkAddress, inUse []netip.Addr) (chosen []LinkAddress) {
 	for _, network := range networks {
 		inside := slices.DeleteFunc(slices.Clone(have), func(a LinkAddress) bool {
 			return !network.Contains(a.Address) || slices.ContainsFunc(chosen, func(c LinkAddress) bool { return c.Address == a.Address })
@@ -45,10 +44,7 @@ func TunnelAddresses(networks []netip.Prefix, have []LinkAddress, inUse []netip.
 			chosen = append(chosen, inside[0])
 		}
 	}
-	if len(chosen) == 0 {
-		return nil, fmt.Errorf("no link of this host has an address in spec.encapsulation.networks %v", networks)
-	}
-	return chosen, nil
+	return chosen
 }
 
 // order returns 0 for addresses in use and 1 for others.

@@ -22,7 +22,7 @@ func TestTunnelAddresses(t *testing.T) {
 		linkAddress("eth0 172.18.0.11"), linkAddress("eth2 198.18.2.12"), linkAddress("eth1 198.18.1.11"),
 		linkAddress("eth2 198.18.2.11"), linkAddress("eth1 fd00:1::11"),
 	}
-	for name, c := range map[string]struct{ networks, inUse, want, err string }{
+	for name, c := range map[string]struct{ networks, inUse, want string }{
 		"one network":               {networks: "198.18.1.0/24", want: "eth1 198.18.1.11"},
 		"in the order of networks":  {networks: "198.18.2.0/24 198.18.1.0/24", want: "eth2 198.18.2.11, eth1 198.18.1.11"},
 		"an address in use stays":   {networks: "198.18.2.0/24", inUse: "198.18.2.12", want: "eth2 198.18.2.12"},
@@ -30,7 +30,7 @@ func TestTunnelAddresses(t *testing.T) {
 		"a network of other nodes":  {networks: "198.18.3.0/24 198.18.1.0/24", want: "eth1 198.18.1.11"},
 		"networks overlap":          {networks: "198.18.2.0/24 198.18.2.0/25", want: "eth2 198.18.2.11, eth2 198.18.2.12"},
 		"IPv6":                      {networks: "fd00:1::/64", want: "eth1 fd00:1::11"},
-		"no address in any network": {networks: "198.18.3.0/24", err: "no link of this host has an address in spec.encapsulation.networks [198.18.3.0/24]"},
+		"no address in any network": {networks: "198.18.3.0/24"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var networks []netip.Prefix
@@ -41,12 +41,8 @@ func TestTunnelAddresses(t *testing.T) {
 			for text := range strings.FieldsSeq(c.inUse) {
 				inUse = append(inUse, netip.MustParseAddr(text))
 			}
-			got, err := desired.TunnelAddresses(networks, have, inUse)
-			if text := fmt.Sprint(err); err != nil && text != c.err || err == nil && c.err != "" {
-				t.Fatalf("error %v, want %q", err, c.err)
-			}
 			var found []string
-			for _, a := range got {
+			for _, a := range desired.TunnelAddresses(networks, have, inUse) {
 				found = append(found, a.Link+" "+a.Address.String())
 			}
 			if text := strings.Join(found, ", "); text != c.want {

@@ -10,33 +10,8 @@ import (
 	"github.com/weft-network/weft/pkg/agent/desired"
 )
 
-// Uplink is the link that has an address.
-type Uplink struct {
-	Name string
-	MTU  int
-}
-
-// LinkOf finds the link of this host that has an address. It lists the addresses of all links in one request: a node has
-// hundreds of links, and the kernel would list all addresses for each of them.
-func LinkOf(address netip.Addr) (Uplink, error) {
-	addresses, err := complete(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
-	if err != nil {
-		return Uplink{}, fmt.Errorf("list addresses: %w", err)
-	}
-	for _, a := range addresses {
-		if prefixOf(a.IPNet).Addr() != address {
-			continue
-		}
-		link, err := netlink.LinkByIndex(a.LinkIndex)
-		if err != nil {
-			return Uplink{}, fmt.Errorf("link of address %s: %w", address, err)
-		}
-		return Uplink{Name: link.Attrs().Name, MTU: link.Attrs().MTU}, nil
-	}
-	return Uplink{}, fmt.Errorf("no link of this host has address %s", address)
-}
-
-// AddressesIn lists the addresses of the host in some networks, with their links.
+// AddressesIn lists the addresses of the host in some networks, with their links. It lists the addresses of all links in
+// one request: a node has hundreds of links, and the kernel would list all addresses for each of them.
 func AddressesIn(networks []netip.Prefix) (found []desired.LinkAddress, err error) {
 	addresses, err := complete(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {

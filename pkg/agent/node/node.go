@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -245,24 +244,17 @@ func (r *Reconciler) chassis(
 		SystemID: cmp.Or(r.Bindings.SystemID(), ovs.ExternalIDs["system-id"], status.Chassis, r.Node),
 	}
 	status.Chassis, status.DatapathType, status.EncapType = c.SystemID, c.Datapath, networkv1alpha1.EncapsulationGeneve
-	networks, err := desired.TunnelNetworks(spec.Encapsulation)
+	tunnels, err := r.tunnels(node, spec.Encapsulation, status)
 	if err != nil {
 		return c, err
 	}
-	tunnels, err := tunnelsOf(node, networks, status)
-	links := make([]string, 0, len(tunnels))
 	for _, t := range tunnels {
-		links = append(links, t.Link)
-	}
-	r.Gateway.SetTunnels(networks, links)
-	if err != nil {
-		return c, err
-	}
-	status.LinkMTU, status.FurtherEncapIPs = int32(tunnels[0].MTU), nil
-	for i, t := range tunnels {
 		if err := r.checkUplink(c.Datapath, t); err != nil {
 			return c, err
 		}
+	}
+	status.LinkMTU, status.FurtherEncapIPs = int32(tunnels[0].MTU), nil
+	for i, t := range tunnels {
 		c.Tunnels = append(c.Tunnels, t.Address)
 		status.LinkMTU = min(status.LinkMTU, int32(t.MTU))
 		if i > 0 {
@@ -272,60 +264,6 @@ func (r *Reconciler) chassis(
 	status.EncapIP = networkv1alpha1.IP(c.Tunnels[0].String())
 	r.Attachments.SetTunnels(c.Tunnels)
 	return c, nil
-}
-
-// tunnelsOf returns the host's addresses for tunnels: those in the networks of spec.encapsulation, or else the Node's
-// first InternalIP.
-func tunnelsOf(node *corev1.Node, networks []netip.Prefix, status *networkv1alpha1.NodeNetworkStatus) ([]desired.LinkAddress, error) {
-	if len(networks) > 0 {
-		have, err := hostnet.AddressesIn(networks)
-		if err != nil {
-			return nil, fmt.Errorf("encapsulation: %w", err)
-		}
-		return desired.TunnelAddresses(networks, have, tunnelsInUse(status))
-	}
-	address, err := desired.InternalIP(node)
-	if err != nil {
-		return nil, err
-	}
-	uplink, err := hostnet.LinkOf(address)
-	if err != nil {
-		return nil, fmt.Errorf("encapsulation: Node's InternalIP %s: %w", address, err)
-	}
-	return []desired.LinkAddress{{Address: address, Link: uplink.Name, MTU: uplink.MTU}}, nil
-}
-
-// tunnelsInUse returns the addresses that the status has.
-func tunnelsInUse(status *networkv1alpha1.NodeNetworkStatus) (addresses []netip.Addr) {
-	for _, text := range append([]networkv1alpha1.IP{status.EncapIP}, status.FurtherEncapIPs...) {
-		if a, err := text.Addr(); err == nil {
-			addresses = append(addresses, a)
-		}
-	}
-	return addresses
-}
-
-// uplinkError means that the node could not receive tunnelled packets. A change of the bridges enqueues another
-// reconciliation.
-type uplinkError struct{ tunnel desired.LinkAddress }
-
-func (e *uplinkError) Error() string {
-	return fmt.Sprintf("encapsulation address %s is on link %s: the userspace datapath receives Geneve only on a bridge with datapath_type=netdev",
-		e.tunnel.Address, e.tunnel.Link)
-}
-
-// checkUplink returns an uplinkError unless Open vSwitch receives the packets to an encapsulation address. The kernel's
-// datapath always does. The userspace datapath needs the address on a bridge of its own, which the node's administrator
-// creates.
-func (r *Reconciler) checkUplink(datapath networkv1alpha1.DatapathType, tunnel desired.LinkAddress) error {
-	if datapath != networkv1alpha1.DatapathNetdev {
-		return nil
-	}
-	bridge, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Bridge{Name: tunnel.Link})
-	if ok && bridge.DatapathType == string(networkv1alpha1.DatapathNetdev) {
-		return nil
-	}
-	return &uplinkError{tunnel}
 }
 
 // foreignBridge returns the UUID of a br-int that Weft did not create. It is empty if br-int is Weft's or does not
