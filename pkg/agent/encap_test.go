@@ -40,8 +40,9 @@ func (n *node) tunnels(addresses ...string) {
 		if len(addresses) > 1 {
 			wantDefault = addresses[0]
 		}
-		if have := ovs.ExternalIDs["ovn-encap-ip"]; have != strings.Join(addresses, ",") || ovs.ExternalIDs["ovn-encap-ip-default"] != wantDefault {
-			return fmt.Errorf("ovn-controller tunnels from %q, by default %q; want %v", have, ovs.ExternalIDs["ovn-encap-ip-default"], addresses)
+		tunnels, byDefault := ovs.ExternalIDs["ovn-encap-ip"], ovs.ExternalIDs["ovn-encap-ip-default"]
+		if tunnels != strings.Join(addresses, ",") || byDefault != wantDefault {
+			return fmt.Errorf("ovn-controller tunnels from %q, by default %q; want %v", tunnels, byDefault, addresses)
 		}
 		s := n.status()
 		have := []string{string(s.EncapIP)}

@@ -188,7 +188,8 @@ func AttachmentUnit(a Attachment, bridgeUUID string, tunnels []netip.Addr) unit.
 		keyInterfaceID: a.InterfaceID, keyVersion: a.PodUID, keyMAC: a.MAC, keySandbox: a.ContainerID, keyIfName: a.IfName,
 		keyAddresses: strings.Join(addresses, ","),
 	}}
-	optional := map[string]string{keyTunnel: TunnelOf(a.InterfaceID, tunnels), keyNetwork: a.Network, keyNetNS: a.NetNS, keyRequest: a.Request,
+	optional := map[string]string{keyTunnel: TunnelOf(a.InterfaceID, tunnels),
+		keyNetwork: a.Network, keyNetNS: a.NetNS, keyRequest: a.Request,
 		keyOtherRoutes: strings.Join(a.OtherDefaultRoutes, ","), keyHostPorts: ovnexpr.FormatHostPorts(a.HostPorts)}
 	if a.MTU != 0 {
 		optional[keyMTU] = strconv.Itoa(a.MTU)

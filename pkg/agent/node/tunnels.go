@@ -61,8 +61,8 @@ func tunnelsInUse(status *networkv1alpha1.NodeNetworkStatus) (addresses []netip.
 type uplinkError struct{ tunnel desired.LinkAddress }
 
 func (e *uplinkError) Error() string {
-	return fmt.Sprintf("encapsulation address %s is on link %s: the userspace datapath receives Geneve only on a bridge with datapath_type=netdev",
-		e.tunnel.Address, e.tunnel.Link)
+	return fmt.Sprintf("encapsulation address %s is on link %s: "+
+		"the userspace datapath receives Geneve only on a bridge with datapath_type=netdev", e.tunnel.Address, e.tunnel.Link)
 }
 
 // checkUplink returns an uplinkError unless Open vSwitch receives the packets to an encapsulation address. The kernel's
