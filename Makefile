@@ -37,7 +37,7 @@ lab-load: ## Rebuild Weft and replace it in the running cluster
 ##@ Check it
 .PHONY: test
 test: tools ## Run the unit, golden, real-OVN and reconciler tests with the race detector
-	$(GOTEST) --format pkgname --packages ./... -- -race -timeout 30m
+	$(GOTEST) --format pkgname-and-test-fails --packages ./... -- -race -timeout 30m
 	@$(MAKE) --no-print-directory test-modules
 
 .PHONY: test-modules
