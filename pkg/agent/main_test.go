@@ -30,6 +30,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/test/isolation"
 	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/longwatch"
 	"github.com/weft-network/weft/test/rbac"
 )
 
@@ -175,7 +176,7 @@ func watch(ctx context.Context) (err error) {
 	if api, err = client.New(restConfig, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	if view, err = cache.New(restConfig, cache.Options{Scheme: scheme}); err != nil {
+	if view, err = cache.New(longwatch.Of(restConfig), cache.Options{Scheme: scheme}); err != nil {
 		return err
 	}
 	handler := toolscache.ResourceEventHandlerFuncs{

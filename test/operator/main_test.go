@@ -7,13 +7,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +26,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/longwatch"
 	"github.com/weft-network/weft/test/rbac"
 )
 
@@ -127,7 +125,7 @@ func watch(ctx context.Context) error {
 	if api, err = client.New(restConfig, client.Options{Scheme: managerOptions.Scheme}); err != nil {
 		return err
 	}
-	if view, err = cache.New(withLongWatches(restConfig), cache.Options{Scheme: managerOptions.Scheme}); err != nil {
+	if view, err = cache.New(longwatch.Of(restConfig), cache.Options{Scheme: managerOptions.Scheme}); err != nil {
 		return err
 	}
 	handler := toolscache.ResourceEventHandlerFuncs{
@@ -149,23 +147,4 @@ func watch(ctx context.Context) error {
 		return errors.New("the API server's objects were not listed")
 	}
 	return nil
-}
-
-// withLongWatches returns a configuration whose watches last a day. A watch that ends and begins again in the middle of a
-// test would look like a goroutine that the operator left behind.
-func withLongWatches(base *rest.Config) *rest.Config {
-	config := rest.CopyConfig(base)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return longWatches{next} })
-	return config
-}
-
-type longWatches struct{ next http.RoundTripper }
-
-func (l longWatches) RoundTrip(r *http.Request) (*http.Response, error) {
-	if query := r.URL.Query(); query.Has("watch") {
-		query.Set("timeoutSeconds", strconv.Itoa(int((24 * time.Hour).Seconds())))
-		r = r.Clone(r.Context())
-		r.URL.RawQuery = query.Encode()
-	}
-	return l.next.RoundTrip(r)
 }
