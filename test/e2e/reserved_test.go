@@ -40,7 +40,8 @@ const everyDaemon = "WEFT_E2E_RESERVED"
 func TestReservedDestinations(t *testing.T) {
 	greedy := labelled(bed.peerPod("greedy", "n1"), "greedy")
 	free := corev1.ContainerPort{ContainerPort: whoPort, HostPort: freePort, Protocol: corev1.ProtocolTCP}
-	greedy.Spec.Containers[0].Ports = append(reservedHostPorts(), free)
+	asked := unclaimed(t, "n1")
+	greedy.Spec.Containers[0].Ports = append(hostPorts(asked), free)
 	thief := service("thief", "greedy", func(s *corev1.ServiceSpec) {
 		s.Ports = nil
 		for _, port := range append(reservedPorts(), reserved.Port{Protocol: "tcp", Number: freePort}) {
@@ -53,7 +54,7 @@ func TestReservedDestinations(t *testing.T) {
 	bed.create(t, thief)
 	bed.run(t, greedy, near, far)
 
-	t.Run("pod reports the refusal", func(t *testing.T) { awaitHostPortsRefused(t, greedy) })
+	t.Run("pod reports the refusal", func(t *testing.T) { awaitHostPortsRefused(t, greedy, asked) })
 	t.Run("service reports the refusal", func(t *testing.T) { awaitAddressesRefused(t, thief) })
 	t.Run("status names both", func(t *testing.T) { namedInStatus(t, "Pod/e2e/greedy", "Service/e2e/thief") })
 	callers := []caller{bed.hostCaller("n1"), bed.hostCaller("n2"), bed.hostCaller("cp"), bed.hostCaller(lab.Outside().Name),
@@ -86,16 +87,33 @@ func apiServer() netip.Addr { return lab.ControlPlane().IPv4.Addr() }
 // reservedPorts are the ports reserved by default.
 func reservedPorts() []reserved.Port { return reserved.Defaults() }
 
-func reservedHostPorts() (ports []corev1.ContainerPort) {
-	for _, port := range reservedPorts() {
+// unclaimed lists the reserved ports that no pod of a node has as host ports. Kubelet itself refuses a pod with such a
+// port, and operator and operands, which have one each, may be on any node.
+func unclaimed(t *testing.T, node string) []reserved.Port {
+	t.Helper()
+	var pods corev1.PodList
+	must(t, bed.api.List(t.Context(), &pods, client.MatchingFields{"spec.nodeName": node}))
+	claimed := map[int32]bool{}
+	for i := range pods.Items {
+		for _, c := range pods.Items[i].Spec.Containers {
+			for _, port := range c.Ports {
+				claimed[port.HostPort] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(reservedPorts(), func(p reserved.Port) bool { return claimed[int32(p.Number)] })
+}
+
+func hostPorts(of []reserved.Port) (ports []corev1.ContainerPort) {
+	for _, port := range of {
 		protocol := corev1.Protocol(strings.ToUpper(port.Protocol))
 		ports = append(ports, corev1.ContainerPort{ContainerPort: whoPort, HostPort: int32(port.Number), Protocol: protocol})
 	}
 	return ports
 }
 
-// awaitHostPortsRefused waits for a condition and an event that name each reserved host port.
-func awaitHostPortsRefused(t *testing.T, pod *corev1.Pod) {
+// awaitHostPortsRefused waits for a condition and an event that name each of these host ports of the pod.
+func awaitHostPortsRefused(t *testing.T, pod *corev1.Pod, asked []reserved.Port) {
 	eventually(t, 20*time.Second, func() error {
 		var have corev1.Pod
 		if err := bed.api.Get(t.Context(), client.ObjectKeyFromObject(pod), &have); err != nil {
@@ -107,7 +125,7 @@ func awaitHostPortsRefused(t *testing.T, pod *corev1.Pod) {
 		if i < 0 || have.Status.Conditions[i].Status != corev1.ConditionFalse {
 			return fmt.Errorf("conditions are %+v", have.Status.Conditions)
 		}
-		for _, port := range reservedPorts() {
+		for _, port := range asked {
 			text := fmt.Sprintf("%s/%d is reserved for %s", strings.ToUpper(port.Protocol), port.Number, port.Owner)
 			if !strings.Contains(have.Status.Conditions[i].Message, text) {
 				return fmt.Errorf("%q lacks %q", have.Status.Conditions[i].Message, text)
