@@ -60,7 +60,7 @@ check-raft: tools ## Replace the leader of a three-member database cluster under
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests with packets (SKIP=pattern): first with the OVN of dist/install.yaml, then with the lab's own daemons
-	$(GOTEST) --format standard-verbose --packages ./test/e2e/... -- -tags e2e -count=1 -timeout 50m $(if $(SKIP),-skip '$(SKIP)')
+	$(GOTEST) --format standard-verbose --packages ./test/e2e/... -- -tags e2e -count=1 -timeout 70m $(if $(SKIP),-skip '$(SKIP)')
 
 .PHONY: e2e-faults
 e2e-faults: ## Break each part of the cluster, including slow faults: the status must name each fault, and clear it after the repair
