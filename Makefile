@@ -13,6 +13,11 @@ NODE ?= 1
 # because they are no coincidence.
 GOTEST := go tool -modfile=$(CURDIR)/test/tools/sum/go.mod gotestsum --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test
 
+# The packages whose tests last longest start first. Tests wait more than they compute, so one package more than there are processors
+# is tested at once.
+LONGEST := ./test/operator ./pkg/agent ./pkg/agent/uplink
+TESTED_AT_ONCE := $(shell expr $$(nproc) + 1)
+
 ##@ Try it
 .PHONY: demo
 demo: ## Start a two-node cluster with real Kubernetes, install Weft with its OVN, start pods, and show that they reach each other (DEMO_FLAGS=--down removes it afterwards)
@@ -37,7 +42,7 @@ lab-load: ## Rebuild Weft and replace it in the running cluster
 ##@ Check it
 .PHONY: test
 test: tools ## Run the unit, golden, real-OVN and reconciler tests with the race detector
-	$(GOTEST) --format pkgname-and-test-fails --packages ./... -- -race -timeout 30m
+	$(GOTEST) --format pkgname-and-test-fails --packages "$(LONGEST) ./..." -- -race -p $(TESTED_AT_ONCE) -timeout 30m
 	@$(MAKE) --no-print-directory test-modules
 
 .PHONY: test-modules
@@ -60,7 +65,7 @@ check-raft: tools ## Replace the leader of a three-member database cluster under
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests with packets (SKIP=pattern): first with the OVN of dist/install.yaml, then with the lab's own daemons
-	$(GOTEST) --format standard-verbose --packages ./test/e2e/... -- -tags e2e -count=1 -timeout 50m $(if $(SKIP),-skip '$(SKIP)')
+	$(GOTEST) --format standard-verbose --packages ./test/e2e/... -- -tags e2e -count=1 -timeout 70m $(if $(SKIP),-skip '$(SKIP)')
 
 .PHONY: e2e-faults
 e2e-faults: ## Break each part of the cluster, including slow faults: the status must name each fault, and clear it after the repair
@@ -162,7 +167,7 @@ check-policy-start: tools ## Start N pods (N=1000) under policies that deny pack
 
 .PHONY: check-policies
 check-policies: tools ## Check random policies and connections (N=1000000 SEED=1): the rows must agree with the reference; TRACES=2000 of them also with ovn-northd and ovn-trace
-	go test ./test/policyoracle -count=1 -timeout 60m -v -run '^(TestNetworkPolicies|TestTraces)$$' -args -n $(or $(N),1000000) -seed $(or $(SEED),1) -traces $(or $(TRACES),2000)
+	go test ./test/policyoracle -count=1 -timeout 60m -v -run '^(Test(|Cluster|Admin)NetworkPolicies|TestTraces)$$' -args -n $(or $(N),1000000) -seed $(or $(SEED),1) -traces $(or $(TRACES),2000)
 
 .PHONY: lint
 lint: ## Run golangci-lint, including the import table

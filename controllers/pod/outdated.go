@@ -13,8 +13,8 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// outdated records an event on pods whose addresses differ from now on from a new pod's, because the
-// networks of their node have changed. The pods keep their addresses. ClusterNetwork's status counts them.
+// outdated records an event on pods whose addresses differ from now on from a new pod's, because the networks of their
+// node have changed. The pods keep their addresses. ClusterNetwork's status counts them.
 func (r *Reconciler) outdated(owners []string) {
 	for _, owner := range owners {
 		why := r.Addresses.WhyOutdated(owner)

@@ -53,8 +53,8 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// TestQuestionsAboutChanges traces the same questions in a copy of the databases, to which policies, services and egress
-// IPs are applied as a plan. The answers are the same, and the live databases stay as they were.
+// TestQuestionsAboutChanges traces every third of these questions in a copy of the databases, to which policies, services and
+// egress IPs are applied as a plan. The answers are the same, and the live databases stay as they were.
 func TestQuestionsAboutChanges(t *testing.T) {
 	for _, g := range goldens(t) {
 		questions := lines(g.file("questions.txt"))
@@ -78,8 +78,8 @@ func TestQuestionsAboutChanges(t *testing.T) {
 			nb, sb := c.Sockets()
 			r := newReader(t, g)
 			tracing := tracer.Tracer{Northbound: nb, Southbound: sb, Program: ovndbtest.Binary(t, "ovn-trace"), Dir: filepath.Dir(sb)}
-			for _, line := range questions {
-				r.checkQuestion(tracing, line)
+			for i := 0; i < len(questions); i += 3 {
+				r.checkQuestion(tracing, questions[i])
 			}
 			c.Stop()
 			if _, err := os.Stat(filepath.Dir(nb)); !os.IsNotExist(err) {

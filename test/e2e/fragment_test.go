@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,7 +83,8 @@ func (l *lostFragments) testNoneComesBack(t *testing.T, o outside) {
 	o.frameToNode(t, "udp", lastLabel)
 	carried := slices.DeleteFunc(l.listener.until(t, lastLabel), func(label string) bool { return label != lostLabel })
 	if len(carried) != l.sent {
-		t.Errorf("%d fragments were sent to the node's link, but the link carried %d", l.sent, len(carried))
+		t.Errorf("%d fragments were sent to the node's link, but the link carried %d:\n%s", l.sent, len(carried),
+			strings.Join(l.listener.heard, "\n"))
 	}
 }
 

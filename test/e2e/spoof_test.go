@@ -149,7 +149,11 @@ func testStories(t *testing.T, from, to *corev1.Pod, stories []story) {
 const truly = ", truly"
 
 // listener lists the frames that arrive at a link.
-type listener struct{ lines chan string }
+type listener struct {
+	lines chan string
+	// heard are the lines so far: a label, a tab, and the frame's first bytes.
+	heard []string
+}
 
 // startListening returns when the listener receives every frame. It stops with the test.
 func startListening(t *testing.T, at caller, link string) *listener {
@@ -189,7 +193,9 @@ func (l *listener) until(t *testing.T, label string) []string {
 			if !ok {
 				t.Fatalf("the listener ended after %q, before %q", got, label)
 			}
-			got = append(got, line)
+			l.heard = append(l.heard, line)
+			text, _, _ := strings.Cut(line, "\t")
+			got = append(got, text)
 		case <-deadline:
 			t.Fatalf("%q has not arrived, only %q", label, got)
 		}

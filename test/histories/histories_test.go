@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	count     = flag.Int("n", 40, "number of histories")
+	count     = flag.Int("n", 24, "number of histories")
 	first     = flag.Uint64("seed", 1, "seed of the first history; each further history has the next seed")
 	replay    = flag.String("history", "", "repeat one history: a seed, or the file of a failed history")
 	parallel  = flag.Int("histories", 8, "histories run in parallel")

@@ -134,10 +134,11 @@ func (w *world) must(err error) {
 	}
 }
 
-// until waits until wrong returns nil. It calls wrong at each change of the API server or the database.
+// until waits until wrong returns nil. It calls wrong at each change of the API server's common kinds and of the database, and
+// at an interval for what no watch of these tests shows.
 func (w *world) until(wrong func() error) {
 	w.Helper()
-	poll.Wait{Timeout: patience, Changes: news.coming}.Eventually(w, wrong)
+	poll.Wait{Timeout: patience, Interval: poll.SlowInterval, Changes: news.coming}.Eventually(w, wrong)
 }
 
 // event waits for an event about an object and returns its text.

@@ -6,7 +6,7 @@ import (
 )
 
 var (
-	flagN    = flag.Int("n", 100000, "number of connections to decide")
+	flagN    = flag.Int("n", 30000, "number of connections to decide")
 	flagSeed = flag.Uint64("seed", 1, "seed of the first cluster")
 )
 

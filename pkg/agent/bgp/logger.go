@@ -19,7 +19,7 @@ type speaking struct {
 
 // newServer starts a server without a configuration. It never ends.
 func newServer() *speaking {
-	s := &speaking{logger: &logger{log: logr.Discard(), note: func(string) {}}}
+	s := &speaking{logger: &logger{log: logr.Discard(), note: func(string) {}, freed: make(chan struct{}, 1)}}
 	s.BgpServer = server.NewBgpServer(server.LoggerOption(s.logger))
 	go s.Serve()
 	return s
@@ -30,7 +30,12 @@ type logger struct {
 	mu   sync.Mutex
 	log  logr.Logger
 	note func(reason string)
+	// freed receives a value when the server has ended the goroutines of a deleted peer. Only a message says so.
+	freed chan struct{}
 }
+
+// freedMessage is the server's message that the goroutines of a deleted peer have ended.
+const freedMessage = "freed fsm.h"
 
 // attach sets where messages go from now on.
 func (l *logger) attach(to logr.Logger, note func(reason string)) {
@@ -75,6 +80,12 @@ func (l *logger) pass(level int, message string, fields log.Fields) {
 	l.mu.Unlock()
 	if reason := reasonOf(message, fields); reason != "" {
 		note(reason)
+	}
+	if message == freedMessage {
+		select {
+		case l.freed <- struct{}{}:
+		default:
+		}
 	}
 	var values []any
 	for _, key := range []string{"Reason", "State", "Error", "Code", "Subcode"} {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	api "github.com/osrg/gobgp/v3/api"
@@ -21,6 +22,8 @@ const (
 	deferralSeconds = 10
 	// hops is the TTL of sessions with routers of another AS behind others.
 	hops = 255
+	// freeTimeout bounds the wait for the end of a deleted peer.
+	freeTimeout = 10 * time.Second
 	// maxMessage is the longest message of a session in the status.
 	maxMessage = 512
 )
@@ -101,7 +104,26 @@ func (s *session) stop() error {
 	err := s.setRoutes(nil)
 	s.cancel()
 	s.server.logger.attach(logr.Discard(), func(string) {})
+	s.free()
 	return errors.Join(err, s.server.StopBgp(context.Background(), &api.StopBgpRequest{}))
+}
+
+// free ends the peer. StopBgp would do so as well, but it clears the global configuration while the peer's goroutines still read
+// it.
+func (s *session) free() {
+	ctx, cancel := context.WithTimeout(context.Background(), freeTimeout)
+	defer cancel()
+	select {
+	case <-s.server.logger.freed: // of an earlier peer
+	default:
+	}
+	if s.server.DeletePeer(ctx, &api.DeletePeerRequest{Address: string(s.settings.PeerAddress)}) != nil {
+		return // there is no peer, because it was not added
+	}
+	select {
+	case <-s.server.logger.freed:
+	case <-ctx.Done():
+	}
 }
 
 // setRoutes makes the server's table equal to routes by difference.

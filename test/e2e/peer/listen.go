@@ -14,6 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// shown is how many bytes of a frame are printed: the headers of a packet in a tunnel.
+const shown = 128
+
 // labelMark begins the label of a frame. The label ends at a zero byte or at the end of the frame.
 const labelMark = "weft-peer:"
 
@@ -22,7 +25,7 @@ func newListen() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "listen",
 		Short: "Print the label of each frame of any kind that arrives at a link, until the standard input ends",
-		Long:  `Prints the line "ready" once it receives every frame.`,
+		Long:  `Prints the line "ready" once it receives every frame. After a label and a tab come the frame's first bytes.`,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return listen(cmd.Context(), link, cmd.InOrStdin(), cmd.OutOrStdout())
@@ -82,7 +85,7 @@ func printLabels(frames io.Reader, out io.Writer) error {
 			continue
 		}
 		label, _, _ = bytes.Cut(label, []byte{0})
-		if _, err := fmt.Fprintf(out, "%s\n", label); err != nil {
+		if _, err := fmt.Fprintf(out, "%s\t%x\n", label, buffer[:min(n, shown)]); err != nil {
 			return err
 		}
 	}
