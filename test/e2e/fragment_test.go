@@ -84,7 +84,7 @@ func (l *lostFragments) testNoneComesBack(t *testing.T, o outside) {
 	carried := slices.DeleteFunc(l.listener.until(t, lastLabel), func(label string) bool { return label != lostLabel })
 	if len(carried) != l.sent {
 		t.Errorf("%d fragments were sent to the node's link, but the link carried %d:\n%s", l.sent, len(carried),
-			strings.Join(l.listener.heard, "\n"))
+			strings.Join(l.listener.received, "\n"))
 	}
 }
 

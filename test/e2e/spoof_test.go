@@ -151,8 +151,8 @@ const truly = ", truly"
 // listener lists the frames that arrive at a link.
 type listener struct {
 	lines chan string
-	// heard are the lines so far: a label, a tab, and the frame's first bytes.
-	heard []string
+	// received are the lines so far: a label, a tab, and the frame's first bytes.
+	received []string
 }
 
 // startListening returns when the listener receives every frame. It stops with the test.
@@ -193,7 +193,7 @@ func (l *listener) until(t *testing.T, label string) []string {
 			if !ok {
 				t.Fatalf("the listener ended after %q, before %q", got, label)
 			}
-			l.heard = append(l.heard, line)
+			l.received = append(l.received, line)
 			text, _, _ := strings.Cut(line, "\t")
 			got = append(got, text)
 		case <-deadline:
