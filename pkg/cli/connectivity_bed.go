@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -223,7 +224,7 @@ func (b *bed) until(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// awaitPods waits until all pods run. A pod that does not is recorded with the reason.
+// awaitPods waits until all pods run and their servers answer. A pod that does not is recorded with the reason.
 func (b *bed) awaitPods(ctx context.Context) error {
 	all := 2 * len(b.Nodes)
 	err := b.until(ctx, func() (bool, error) {
@@ -248,8 +249,46 @@ func (b *bed) awaitPods(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := b.awaitServers(ctx); err != nil {
+		return err
+	}
 	b.say("pods run on %d nodes, in namespace %s", len(b.Nodes), b.Namespace)
 	return b.explainPods(ctx)
+}
+
+// awaitServers waits until the servers in the running pods answer. On a busy node a container runs a while before its program
+// listens.
+func (b *bed) awaitServers(ctx context.Context) error {
+	var running []*connectivity.Pod
+	for i := range b.Nodes {
+		for _, p := range []*connectivity.Pod{&b.Nodes[i].A, &b.Nodes[i].B} {
+			if p.Why == "" {
+				running = append(running, p)
+			}
+		}
+	}
+	return b.until(ctx, func() (bool, error) {
+		return allAnswer(running, func(p *connectivity.Pod) error {
+			return b.query(ctx, connectivity.Sender{Pod: p.Name, Node: p.Node}, connectivity.FlowRequest{}, &connectivity.Flows{}, "flows")
+		}), nil
+	})
+}
+
+// allAnswer reports whether all pods answer. It notes in each pod why it does not.
+func allAnswer(pods []*connectivity.Pod, query func(p *connectivity.Pod) error) bool {
+	var running errgroup.Group
+	running.SetLimit(atATime)
+	for _, p := range pods {
+		running.Go(func() error {
+			p.Why = ""
+			err := query(p)
+			if err != nil {
+				p.Why = "its server does not answer: " + err.Error()
+			}
+			return err
+		})
+	}
+	return running.Wait() == nil
 }
 
 // explainPods notes why pods do not run, as "kubectl weft why" says it.

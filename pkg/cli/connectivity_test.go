@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -129,6 +130,25 @@ func TestStateOfAPod(t *testing.T) {
 		if got := stateOf([]corev1.Pod{p}, "a-0", "n1"); got.Why != why || why == "" && len(got.Addresses) != 2 {
 			t.Errorf("%+v, want %q", got, why)
 		}
+	}
+}
+
+// A pod whose server does not listen yet is queried again, and keeps the last reason.
+func TestAllAnswer(t *testing.T) {
+	early, late := &connectivity.Pod{Name: "a-0"}, &connectivity.Pod{Name: "a-1"}
+	listens := false
+	query := func(p *connectivity.Pod) error {
+		if p == late && !listens {
+			return errors.New("connection refused")
+		}
+		return nil
+	}
+	if allAnswer([]*connectivity.Pod{early, late}, query) || early.Why != "" || late.Why != "its server does not answer: connection refused" {
+		t.Errorf("%+v, %+v", early, late)
+	}
+	listens = true
+	if !allAnswer([]*connectivity.Pod{early, late}, query) || late.Why != "" {
+		t.Errorf("%+v, %+v", early, late)
 	}
 }
 
