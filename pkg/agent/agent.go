@@ -267,7 +267,8 @@ func concernsNode(row model.Model, event ovndb.RowEvent) bool {
 // watchHost enqueues the node when another program changes the links, addresses or routes that the node's state
 // depends on: the management port, the uplink, whose MTU limits that of pods, and the link that leads outside.
 func (a *agent) watchHost(ctx context.Context) error {
-	return hostnet.Watch(ctx, names.ManagementInterface, a.gateway.Links, a.changed)
+	return hostnet.Watch(ctx, names.ManagementInterface,
+		hostnet.Uplinks{Links: a.gateway.Links, Networks: a.gateway.TunnelNetworks}, a.changed)
 }
 
 func (a *agent) register(r *node.Reconciler) error {

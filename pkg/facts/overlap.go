@@ -52,8 +52,16 @@ func HostAddresses(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork, 
 	return found
 }
 
-// linkAddresses returns the addresses that a node's agent reports for the link outside.
+// linkAddresses returns the addresses that a node's agent reports: of its tunnels, if they are in
+// spec.encapsulation.networks, and of the link outside.
 func linkAddresses(nn *networkv1alpha1.NodeNetwork) (found []HostAddress) {
+	if len(nn.Spec.Encapsulation.Networks) > 0 {
+		for _, text := range append([]networkv1alpha1.IP{nn.Status.EncapIP}, nn.Status.FurtherEncapIPs...) {
+			if address, err := text.Addr(); err == nil {
+				found = append(found, HostAddress{address, "an address of the tunnels of node " + nn.Name})
+			}
+		}
+	}
 	for _, address := range GatewayAddresses(nn) {
 		found = append(found, HostAddress{address, "an address of the link outside of node " + nn.Name})
 	}

@@ -253,6 +253,15 @@ type Encapsulation struct {
 	// +optional
 	// +kubebuilder:default=Geneve
 	Type EncapsulationType `json:"type,omitempty"`
+
+	// networks are the networks of the nodes that carry the tunnels, of one address family. A node tunnels from its
+	// address in each of them: the pods of a node with several such addresses are spread over them. A node without such
+	// an address is not ready. Without networks, a node tunnels from its first InternalIP.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.all(b, !isCIDR(a) || !isCIDR(b) || cidr(a).ip().family() == cidr(b).ip().family()))",message="the networks of tunnels must have one address family"
+	Networks []CIDR `json:"networks,omitempty"`
 }
 
 // GatewayMode is where traffic leaves the cluster. Shared: from the gateway router through the external bridge, bypassing

@@ -230,6 +230,12 @@ type NodeNetworkStatus struct {
 	// +optional
 	EncapIP IP `json:"encapIP,omitempty"`
 
+	// furtherEncapIPs are the other addresses that nodes tunnel to, if the node has several.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=3
+	FurtherEncapIPs []IP `json:"furtherEncapIPs,omitempty"`
+
 	// encapType is the tunnel protocol in use.
 	// +optional
 	EncapType EncapsulationType `json:"encapType,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -35,10 +36,37 @@ type Attachments struct {
 	// Moved, if set, is called after an interface was added or removed.
 	Moved func(interfaceID string)
 
+	tunnels atomic.Pointer[[]netip.Addr] // desired.Chassis.Tunnels
+
 	mu   sync.Mutex
 	byID map[string]Held // by interface ID; the newest sandbox's attachment
-	on   string          // UUID of the bridge that all interfaces are on
+	on   place           // of all interfaces
 	read bool            // the record has been read
+}
+
+// place is what the interfaces' rows depend on besides the attachments.
+type place struct {
+	bridge  string // UUID of br-int
+	tunnels []netip.Addr
+}
+
+// SetTunnels sets the addresses to which other nodes tunnel, for the interfaces that are added or restored from now on. Follow
+// moves the others.
+func (a *Attachments) SetTunnels(addresses []netip.Addr) { a.tunnels.Store(&addresses) }
+
+// place returns the present place. ok is false while br-int is not there.
+func (a *Attachments) place() (p place, ok bool) {
+	if tunnels := a.tunnels.Load(); tunnels != nil {
+		p.tunnels = *tunnels
+	}
+	p.bridge, ok = a.Bridge()
+	return p, ok
+}
+
+func (p place) is(q place) bool { return p.bridge == q.bridge && slices.Equal(p.tunnels, q.tunnels) }
+
+func (p place) unit(a desired.Attachment) unit.Unit {
+	return desired.AttachmentUnit(a, p.bridge, p.tunnels)
 }
 
 // Held is an attachment, and the time at which this process added or read it.
@@ -65,7 +93,7 @@ func (a *Attachments) Restore(ctx context.Context) error {
 func (a *Attachments) restore(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	bridge, ok := a.Bridge()
+	on, ok := a.place()
 	if !ok {
 		return fmt.Errorf("restore interfaces: bridge %s is not there", names.IntegrationBridge)
 	}
@@ -89,7 +117,7 @@ func (a *Attachments) restore(ctx context.Context) error {
 		if dead.name(found) {
 			a.Buried(found)
 		} else if link, ok := byName[found.HostName]; ok && link.ContainerID == found.ContainerID {
-			want = desired.AttachmentUnit(found, bridge)
+			want = on.unit(found)
 			a.byID[found.InterfaceID] = Held{found, time.Now()}
 			delete(byName, found.HostName)
 		}
@@ -105,25 +133,25 @@ func (a *Attachments) restore(ctx context.Context) error {
 	if err := errors.Join(cni.SweepGuards(), dead.remove(a.Tombstones)); err != nil {
 		return err
 	}
-	a.on, a.read = bridge, true
+	a.on, a.read = on, true
 	return nil
 }
 
-// Follow moves the interfaces to a new integration bridge. After Open vSwitch was emptied, ovn-controller may have
-// created br-int before the agent.
+// Follow moves the interfaces to a new integration bridge, or to other tunnels. After Open vSwitch was emptied,
+// ovn-controller may have created br-int before the agent.
 func (a *Attachments) Follow(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	bridge, ok := a.Bridge()
-	if !ok || bridge == a.on {
+	now, ok := a.place()
+	if !ok || now.is(a.on) {
 		return nil
 	}
 	for id, have := range a.byID {
-		if err := a.Engine.Apply(ctx, desired.AttachmentUnit(have.Attachment, bridge)); err != nil {
+		if err := a.Engine.Apply(ctx, now.unit(have.Attachment)); err != nil {
 			return fmt.Errorf("interface %s: %w", id, err)
 		}
 	}
-	a.on = bridge
+	a.on = now
 	return nil
 }
 
@@ -150,14 +178,14 @@ func (a *Attachments) add(ctx context.Context, want desired.Attachment) error {
 	a.byID[want.InterfaceID] = Held{want, time.Now()}
 	a.mu.Unlock()
 	for {
-		bridge, ok := a.Bridge()
+		on, ok := a.place()
 		if !ok {
 			return fmt.Errorf("interface %s: the integration bridge is not there", want.InterfaceID)
 		}
-		if err := a.Engine.Apply(ctx, desired.AttachmentUnit(want, bridge)); err != nil {
+		if err := a.Engine.Apply(ctx, on.unit(want)); err != nil {
 			return err
 		}
-		if now, ok := a.Bridge(); !ok || now == bridge {
+		if now, ok := a.place(); !ok || now.is(on) {
 			break // otherwise Follow may have missed this interface
 		}
 	}

@@ -155,7 +155,8 @@ type Attachment struct {
 	OtherDefaultRoutes []string
 }
 
-// Keys in external_ids of a pod's Interface. ovn-controller reads the first two. The others are the agent's record.
+// Keys in external_ids of a pod's Interface. ovn-controller reads the first two and the last. The others are the agent's
+// record.
 const (
 	keyInterfaceID = "iface-id"
 	keyVersion     = names.InterfaceVersion
@@ -169,14 +170,15 @@ const (
 	keyMTU         = "mtu"
 	keyOtherRoutes = "other-default-routes"
 	keyHostPorts   = "host-ports"
+	keyTunnel      = "encap-ip"
 )
 
 // AttachmentKey returns the key of the unit with a logical port's interface.
 func AttachmentKey(interfaceID string) unit.Key { return unit.NewKey(KindAttachment, interfaceID) }
 
 // AttachmentUnit returns the unit with the pod's port on br-int. The rows' UUIDs depend on the sandbox, so that a new
-// sandbox of the same pod replaces the rows of the old one in one transaction.
-func AttachmentUnit(a Attachment, bridgeUUID string) unit.Unit {
+// sandbox of the same pod replaces the rows of the old one in one transaction. tunnels are Chassis.Tunnels.
+func AttachmentUnit(a Attachment, bridgeUUID string, tunnels []netip.Addr) unit.Unit {
 	u := unit.Unit{Key: AttachmentKey(a.InterfaceID)}
 	addresses := make([]string, 0, len(a.Addresses))
 	for _, address := range a.Addresses {
@@ -186,7 +188,8 @@ func AttachmentUnit(a Attachment, bridgeUUID string) unit.Unit {
 		keyInterfaceID: a.InterfaceID, keyVersion: a.PodUID, keyMAC: a.MAC, keySandbox: a.ContainerID, keyIfName: a.IfName,
 		keyAddresses: strings.Join(addresses, ","),
 	}}
-	optional := map[string]string{keyNetwork: a.Network, keyNetNS: a.NetNS, keyRequest: a.Request,
+	optional := map[string]string{keyTunnel: TunnelOf(a.InterfaceID, tunnels),
+		keyNetwork: a.Network, keyNetNS: a.NetNS, keyRequest: a.Request,
 		keyOtherRoutes: strings.Join(a.OtherDefaultRoutes, ","), keyHostPorts: ovnexpr.FormatHostPorts(a.HostPorts)}
 	if a.MTU != 0 {
 		optional[keyMTU] = strconv.Itoa(a.MTU)

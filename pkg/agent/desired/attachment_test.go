@@ -32,7 +32,7 @@ func second() desired.Attachment {
 func TestAttachmentUnit(t *testing.T) {
 	const bridge = "b7d7a6a0-0000-4000-8000-000000000001"
 	a := attachment()
-	u := desired.AttachmentUnit(a, bridge)
+	u := desired.AttachmentUnit(a, bridge, nil)
 	if u.Key != "attachment/demo_web-0" {
 		t.Errorf("unit %s", u.Key)
 	}
@@ -59,7 +59,7 @@ func TestAttachmentUnit(t *testing.T) {
 
 // A mark of ovn-controller on the rows of one sandbox must not count for the next sandbox.
 func TestEachSandboxHasRowsOfItsOwn(t *testing.T) {
-	one, two := desired.AttachmentUnit(attachment(), "b"), desired.AttachmentUnit(second(), "b")
+	one, two := desired.AttachmentUnit(attachment(), "b", nil), desired.AttachmentUnit(second(), "b", nil)
 	if one.Key != two.Key {
 		t.Errorf("units %s and %s: the later one would not replace the earlier one", one.Key, two.Key)
 	}
@@ -76,7 +76,7 @@ func TestAttachmentIsReadBack(t *testing.T) {
 	noAddress := attachment()
 	noAddress.Addresses = nil
 	for name, want := range map[string]desired.Attachment{"dual stack": attachment(), "no address": noAddress} {
-		u := desired.AttachmentUnit(want, "b")
+		u := desired.AttachmentUnit(want, "b", nil)
 		row := rowsOf[vswitchdb.Interface](u)[0]
 		row.ExternalIDs["weft.dev/unit"] = string(u.Key) // the engine's part
 		row.ExternalIDs["ovn-installed"] = "true"        // ovn-controller's

@@ -24,8 +24,9 @@ type Chassis struct {
 	SystemID string
 	// Southbound are the OVSDB remotes of the southbound database.
 	Southbound []string
-	EncapIP    string
-	Datapath   networkv1alpha1.DatapathType
+	// Tunnels are the addresses to which other nodes tunnel. Packets to the node itself use the first.
+	Tunnels  []netip.Addr
+	Datapath networkv1alpha1.DatapathType
 }
 
 // ControllerRemotes returns ovn-controller's remotes of the southbound database: the node's relays, or database, the
@@ -57,12 +58,21 @@ func remotes(relays []networkv1alpha1.IP, port uint16, database []string) []stri
 // Registration returns the unit with the settings that make ovn-controller register the chassis. It is separate from the
 // bridge, because the removal of a foreign bridge must not remove the chassis.
 func Registration(c Chassis) unit.Unit {
+	tunnels := make([]string, 0, len(c.Tunnels))
+	for _, address := range c.Tunnels {
+		tunnels = append(tunnels, address.String())
+	}
+	byDefault := "" // the setting is absent
+	if len(tunnels) > 1 {
+		byDefault = tunnels[0]
+	}
 	return unit.Unit{Key: unit.NewKey(KindNode, "chassis"), Members: settings(map[string]string{
 		"system-id":                   c.SystemID,
 		"hostname":                    c.Node,
 		"ovn-remote":                  strings.Join(c.Southbound, ","),
 		"ovn-encap-type":              "geneve",
-		"ovn-encap-ip":                c.EncapIP,
+		"ovn-encap-ip":                strings.Join(tunnels, ","),
+		vswitchdb.DefaultTunnelKey:    byDefault,
 		"ovn-bridge":                  names.IntegrationBridge,
 		"ovn-bridge-datapath-type":    string(c.Datapath),
 		"ovn-remote-probe-interval":   "30000", // ms

@@ -2,6 +2,7 @@ package desired_test
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 func chassis() desired.Chassis {
 	return desired.Chassis{
 		Node: "node-1", SystemID: "7c9e", Southbound: []string{"tcp:172.18.0.2:6642", "tcp:[fd00:18::2]:6642"},
-		EncapIP: "172.18.0.11", Datapath: networkv1alpha1.DatapathNetdev,
+		Tunnels: []netip.Addr{netip.MustParseAddr("172.18.0.11")}, Datapath: networkv1alpha1.DatapathNetdev,
 	}
 }
 
@@ -67,7 +68,7 @@ func TestRegistration(t *testing.T) {
 	want := map[string]string{
 		"system-id": "7c9e", "hostname": "node-1",
 		"ovn-remote":     "tcp:172.18.0.2:6642,tcp:[fd00:18::2]:6642",
-		"ovn-encap-type": "geneve", "ovn-encap-ip": "172.18.0.11",
+		"ovn-encap-type": "geneve", "ovn-encap-ip": "172.18.0.11", "ovn-encap-ip-default": "", // absent
 		"ovn-bridge": "br-int", "ovn-bridge-datapath-type": "netdev",
 		"ovn-remote-probe-interval": "30000", "ovn-monitor-all": "true", "ovn-openflow-probe-interval": "0",
 	}
@@ -163,8 +164,8 @@ func TestUnitsOfANodeDoNotCollide(t *testing.T) {
 		desired.Registration(chassis()),
 		desired.IntegrationBridge(networkv1alpha1.DatapathNetdev, ""),
 		desired.ManagementPort("node-1", dualStackSpec(), 1442, desired.IntegrationBridgeUUID("")),
-		desired.AttachmentUnit(attachment(), "b"),
-		desired.AttachmentUnit(second(), "b"),
+		desired.AttachmentUnit(attachment(), "b", nil),
+		desired.AttachmentUnit(second(), "b", nil),
 	} {
 		for _, id := range rowUUIDs(u) {
 			if other, taken := owner[id]; taken {

@@ -51,8 +51,8 @@ type Gateway struct {
 	outside  *outside
 	uplinks  *uplinks
 	physical physical
-	moves    string       // the move of a link that this reconciliation requests
-	uplink   atomic.Value // a string: the name of the link that has the encapsulation address
+	moves    string // the move of a link that this reconciliation requests
+	tunnels  atomic.Pointer[tunnels]
 }
 
 // Init must be called before any other method. switchDir is the run directory of ovs-vswitchd. A nil mover leaves links
@@ -69,15 +69,33 @@ func (r *Gateway) Begin() { r.moves = "" }
 // request.
 func (r *Gateway) Move() string { return r.moves }
 
-// SetUplink records the link that has the encapsulation address.
-func (r *Gateway) SetUplink(link string) { r.uplink.Store(link) }
+// tunnels are the networks of spec.encapsulation, and the links that have encapsulation addresses.
+type tunnels struct {
+	networks []netip.Prefix
+	links    []string
+}
+
+// SetTunnels records what must be watched for tunnels: spec.encapsulation.networks, and the links with encapsulation
+// addresses.
+func (r *Gateway) SetTunnels(networks []netip.Prefix, links []string) {
+	r.tunnels.Store(&tunnels{networks, links})
+}
+
+// TunnelNetworks returns the networks in which addresses must be watched. Any goroutine may call it.
+func (r *Gateway) TunnelNetworks() []netip.Prefix {
+	if t := r.tunnels.Load(); t != nil {
+		return t.networks
+	}
+	return nil
+}
 
 // Links returns the host's links whose changes must be watched. Any goroutine may call it.
 func (r *Gateway) Links() (named []string) {
-	for _, link := range []*atomic.Value{&r.uplink, &r.outside.link} {
-		if name, _ := link.Load().(string); name != "" {
-			named = append(named, name)
-		}
+	if t := r.tunnels.Load(); t != nil {
+		named = append(named, t.links...)
+	}
+	if name, _ := r.outside.link.Load().(string); name != "" {
+		named = append(named, name)
 	}
 	physical, _ := r.physical.links.Load().([]string)
 	return append(named, physical...)

@@ -212,12 +212,11 @@ func reasonOfOutside(err error) string {
 	return networkv1alpha1.ReasonNoUplink
 }
 
-// MoveEncapsulation moves the link that has the encapsulation address, if the gateway permits it. The node's tunnels
+// MoveEncapsulation moves a link that has an encapsulation address, if the gateway permits it. The node's tunnels
 // need that on the userspace datapath, and the gateway's own stage comes only later. It returns the reason and the error
 // of the caller's stage. missing is the error to return without a move.
-func (r *Gateway) MoveEncapsulation(node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, missing error) (string, error) {
-	link, _ := r.uplink.Load().(string)
-	if spec.Gateway.Mode != networkv1alpha1.GatewayShared || link == "" {
+func (r *Gateway) MoveEncapsulation(node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, link string, missing error) (string, error) {
+	if spec.Gateway.Mode != networkv1alpha1.GatewayShared {
 		return networkv1alpha1.ReasonNoUplink, missing
 	}
 	req := r.uplinkRequest(node, spec, link)
@@ -225,7 +224,7 @@ func (r *Gateway) MoveEncapsulation(node *corev1.Node, spec networkv1alpha1.Node
 		req.Uplink = networkv1alpha1.UplinkBridge // the host keeps its address
 	}
 	if err := r.move(spec, req); !errors.Is(err, errNoBridge) {
-		return reasonOfOutside(err), fmt.Errorf("link %s has the encapsulation address: %w", link, err)
+		return reasonOfOutside(err), fmt.Errorf("link %s has an encapsulation address: %w", link, err)
 	}
 	return networkv1alpha1.ReasonNoUplink, missing
 }

@@ -300,20 +300,22 @@ func TestUnreachableGatewayIsNamed(t *testing.T) {
 	}
 }
 
-func TestLinkOf(t *testing.T) {
+func TestAddressesIn(t *testing.T) {
 	link := newLink(t)
 	if err := netlink.LinkSetMTU(link, 1450); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, dualStack())
+	networks := []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:10:244:1::2/128")}
+	var want []desired.LinkAddress
 	for _, address := range []string{"10.244.1.2", "fd00:10:244:1::2"} {
-		got, err := hostnet.LinkOf(netip.MustParseAddr(address))
-		if want := (hostnet.Uplink{Name: linkName, MTU: 1450}); err != nil || got != want {
-			t.Errorf("link of %s is %v, %v", address, got, err)
-		}
+		want = append(want, desired.LinkAddress{Address: netip.MustParseAddr(address), Link: linkName, MTU: 1450})
 	}
-	if _, err := hostnet.LinkOf(netip.MustParseAddr("10.244.1.3")); err == nil || !strings.Contains(err.Error(), "10.244.1.3") {
-		t.Errorf("error is %v", err)
+	if got, err := hostnet.AddressesIn(networks); err != nil || !slices.Equal(got, want) {
+		t.Errorf("addresses %v (%v), want %v", got, err, want)
+	}
+	if got, err := hostnet.AddressesIn([]netip.Prefix{netip.MustParsePrefix("10.244.1.3/32")}); err != nil || len(got) > 0 {
+		t.Errorf("addresses %v (%v), want none", got, err)
 	}
 }
 
@@ -324,7 +326,8 @@ func watching(t *testing.T) <-chan struct{} {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- hostnet.Watch(ctx, linkName, func() []string { return []string{uplinkName} }, func() {
+		done <- hostnet.Watch(ctx, linkName, hostnet.Uplinks{Links: func() []string { return []string{uplinkName} },
+			Networks: func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(tunnelNetwork)} }}, func() {
 			select {
 			case news <- struct{}{}:
 			default:
@@ -433,6 +436,32 @@ func TestWatchReportsTheUplinksMTU(t *testing.T) {
 	case <-news:
 	case <-time.After(patience):
 		t.Error("Watch did not report the change of the uplink's MTU")
+	}
+}
+
+// tunnelNetwork is a network whose addresses Watch reports on every link.
+const tunnelNetwork = "198.18.1.0/24"
+
+func TestWatchReportsAddressesOfTunnels(t *testing.T) {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = "other0"
+	other := netlink.NewVeth(attrs)
+	other.PeerName = "other0-peer"
+	if err := netlink.LinkAdd(other); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = netlink.LinkDel(other) })
+	news := watching(t)
+	<-news
+	for _, change := range []func(netlink.Link, *netlink.Addr) error{netlink.AddrAdd, netlink.AddrDel} {
+		if err := change(other, &netlink.Addr{IPNet: mustIPNet("198.18.1.11/24")}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-news:
+		case <-time.After(patience):
+			t.Fatal("Watch did not report an address in a network of tunnels")
+		}
 	}
 }
 

@@ -3,34 +3,32 @@ package hostnet
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/weft-network/weft/pkg/agent/desired"
 )
 
-// Uplink is the link that has an address.
-type Uplink struct {
-	Name string
-	MTU  int
-}
-
-// LinkOf finds the link of this host that has an address. It lists the addresses of all links in one request: a node has
-// hundreds of links, and the kernel would list all addresses for each of them.
-func LinkOf(address netip.Addr) (Uplink, error) {
+// AddressesIn lists the addresses of the host in some networks, with their links. It lists the addresses of all links in
+// one request: a node has hundreds of links, and the kernel would list all addresses for each of them.
+func AddressesIn(networks []netip.Prefix) (found []desired.LinkAddress, err error) {
 	addresses, err := complete(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
-		return Uplink{}, fmt.Errorf("list addresses: %w", err)
+		return nil, fmt.Errorf("list addresses: %w", err)
 	}
 	for _, a := range addresses {
-		if prefixOf(a.IPNet).Addr() != address {
+		address := prefixOf(a.IPNet).Addr()
+		if !slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(address) }) {
 			continue
 		}
 		link, err := netlink.LinkByIndex(a.LinkIndex)
 		if err != nil {
-			return Uplink{}, fmt.Errorf("link of address %s: %w", address, err)
+			continue // it has just gone, and its addresses with it
 		}
-		return Uplink{Name: link.Attrs().Name, MTU: link.Attrs().MTU}, nil
+		found = append(found, desired.LinkAddress{Address: address, Link: link.Attrs().Name, MTU: link.Attrs().MTU})
 	}
-	return Uplink{}, fmt.Errorf("no link of this host has address %s", address)
+	return found, nil
 }
 
 // HasKernelDatapath reports whether the kernel has the openvswitch module. The query loads the module if it can be

@@ -3,14 +3,23 @@ package hostnet
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 )
 
-// Watch calls changed once at the start and whenever the named link, a link that uplinks returns, an address or route of
-// these links, or a default route may have changed. It returns when ctx ends, or with an error if the kernel refuses a
-// subscription.
-func Watch(ctx context.Context, linkName string, uplinks func() []string, changed func()) error {
+// Uplinks are what Watch watches besides the named link.
+type Uplinks struct {
+	Links    func() []string       // with their addresses and routes
+	Networks func() []netip.Prefix // addresses in them, on any link
+}
+
+// Watch calls changed once at the start and whenever the named link, a link of uplinks, an address or route of these
+// links, an address in a network of uplinks, or a default route may have changed. It returns when ctx ends, or with an
+// error if the kernel refuses a subscription.
+func Watch(ctx context.Context, linkName string, uplinks Uplinks, changed func()) error {
 	for ctx.Err() == nil {
 		if err := watch(ctx, linkName, uplinks, changed); err != nil {
 			return fmt.Errorf("watch link %s: %w", linkName, err)
@@ -21,7 +30,7 @@ func Watch(ctx context.Context, linkName string, uplinks func() []string, change
 
 // watch returns nil when ctx ends, and when the kernel ends a subscription because its socket overflowed, for example
 // when many pods start at once.
-func watch(ctx context.Context, linkName string, uplinks func() []string, changed func()) error {
+func watch(ctx context.Context, linkName string, uplinks Uplinks, changed func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	links, addresses, routes := make(chan netlink.LinkUpdate, 64), make(chan netlink.AddrUpdate, 64), make(chan netlink.RouteUpdate, 64)
@@ -38,7 +47,7 @@ func watch(ctx context.Context, linkName string, uplinks func() []string, change
 	}
 	defer drain(routes)
 
-	watched := watchedLinks{uplinks: uplinks, indexes: map[string]int{linkName: 0}}
+	watched := watchedLinks{uplinks: uplinks.Links, indexes: map[string]int{linkName: 0}}
 	changed() // no subscription reported earlier changes
 	for {
 		concerned, ok := false, true
@@ -51,7 +60,7 @@ func watch(ctx context.Context, linkName string, uplinks func() []string, change
 			}
 			concerned = watched.updateLink(u.Link.Attrs())
 		case u, open := <-addresses:
-			ok, concerned = open, watched.has(u.LinkIndex)
+			ok, concerned = open, watched.has(u.LinkIndex) || contains(uplinks.Networks(), u.LinkAddress)
 		case u, open := <-routes:
 			ok, concerned = open, isDefault(u.Dst) || watched.has(u.LinkIndex)
 		}
@@ -62,6 +71,11 @@ func watch(ctx context.Context, linkName string, uplinks func() []string, change
 			changed()
 		}
 	}
+}
+
+func contains(networks []netip.Prefix, address net.IPNet) bool {
+	a := prefixOf(&address).Addr()
+	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
 // watchedLinks maps the watched links to their indexes, because updates of addresses and routes have only an index.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -208,9 +207,9 @@ func (r *Reconciler) applyOVS(
 	} else if ovs.OVSVersion != nil {
 		status.OVSVersion = *ovs.OVSVersion // set by the script that started Open vSwitch, if any
 	}
-	chassis, err := r.chassis(node, ovs, status)
-	if errors.Is(err, errUplink) {
-		stage.Reason, stage.Err = r.Gateway.MoveEncapsulation(node, spec, err)
+	chassis, err := r.chassis(node, ovs, spec, status)
+	if missing := (*uplinkError)(nil); errors.As(err, &missing) {
+		stage.Reason, stage.Err = r.Gateway.MoveEncapsulation(node, spec, missing.tunnel.Link, err)
 		return stage
 	} else if err != nil {
 		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
@@ -238,46 +237,33 @@ func (r *Reconciler) applyOVS(
 // chassis collects the settings for ovn-controller. It keeps a system-id that exists at the start. If Open vSwitch has lost
 // the system-id, chassis restores the reported one, because ports request it.
 func (r *Reconciler) chassis(
-	node *corev1.Node, ovs *vswitchdb.OpenvSwitch, status *networkv1alpha1.NodeNetworkStatus,
+	node *corev1.Node, ovs *vswitchdb.OpenvSwitch, spec networkv1alpha1.NodeNetworkSpec, status *networkv1alpha1.NodeNetworkStatus,
 ) (desired.Chassis, error) {
 	c := desired.Chassis{
 		Node: r.Node, Southbound: r.ControllerRemotes, Datapath: r.Datapath,
 		SystemID: cmp.Or(r.Bindings.SystemID(), ovs.ExternalIDs["system-id"], status.Chassis, r.Node),
 	}
 	status.Chassis, status.DatapathType, status.EncapType = c.SystemID, c.Datapath, networkv1alpha1.EncapsulationGeneve
-	address, err := desired.InternalIP(node)
+	tunnels, err := r.tunnels(node, spec.Encapsulation, status)
 	if err != nil {
 		return c, err
 	}
-	uplink, err := hostnet.LinkOf(address)
-	if err != nil {
-		return c, fmt.Errorf("encapsulation: Node's InternalIP %s: %w", address, err)
+	for _, t := range tunnels {
+		if err := r.checkUplink(c.Datapath, t); err != nil {
+			return c, err
+		}
 	}
-	r.Gateway.SetUplink(uplink.Name)
-	if err := r.checkUplink(c.Datapath, address, uplink.Name); err != nil {
-		return c, err
+	status.LinkMTU, status.FurtherEncapIPs = int32(tunnels[0].MTU), nil
+	for i, t := range tunnels {
+		c.Tunnels = append(c.Tunnels, t.Address)
+		status.LinkMTU = min(status.LinkMTU, int32(t.MTU))
+		if i > 0 {
+			status.FurtherEncapIPs = append(status.FurtherEncapIPs, networkv1alpha1.IP(t.Address.String()))
+		}
 	}
-	c.EncapIP = address.String()
-	status.EncapIP, status.LinkMTU = networkv1alpha1.IP(c.EncapIP), int32(uplink.MTU)
+	status.EncapIP = networkv1alpha1.IP(c.Tunnels[0].String())
+	r.Attachments.SetTunnels(c.Tunnels)
 	return c, nil
-}
-
-// errUplink means that the node could not receive tunnelled packets. A change of the bridges enqueues another
-// reconciliation.
-var errUplink = errors.New("the userspace datapath receives Geneve only on a bridge with datapath_type=netdev")
-
-// checkUplink returns errUplink unless Open vSwitch receives the packets to the encapsulation address. The kernel's
-// datapath always does. The userspace datapath needs the address on a bridge of its own, which the node's administrator
-// creates.
-func (r *Reconciler) checkUplink(datapath networkv1alpha1.DatapathType, address netip.Addr, link string) error {
-	if datapath != networkv1alpha1.DatapathNetdev {
-		return nil
-	}
-	bridge, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Bridge{Name: link})
-	if ok && bridge.DatapathType == string(networkv1alpha1.DatapathNetdev) {
-		return nil
-	}
-	return fmt.Errorf("encapsulation address %s is on link %s: %w", address, link, errUplink)
 }
 
 // foreignBridge returns the UUID of a br-int that Weft did not create. It is empty if br-int is Weft's or does not

@@ -8,6 +8,10 @@ import (
 // BridgeMappingsKey is ovn-controller's setting in Open_vSwitch's external_ids: "physnet:br-ex,other:br-other".
 const BridgeMappingsKey = "ovn-bridge-mappings"
 
+// DefaultTunnelKey is ovn-controller's setting in Open_vSwitch's external_ids with the address for the tunnels of ports that
+// name none. It is absent on nodes with one address.
+const DefaultTunnelKey = "ovn-encap-ip-default"
+
 // CombineMappings returns the value of BridgeMappingsKey with the entries of change. It replaces an entry of the same network,
 // appends a new one, and removes the network of an entry without a bridge ("other:"). All other entries of have stay where
 // they are.

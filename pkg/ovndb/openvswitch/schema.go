@@ -14,7 +14,8 @@ func Schema() ovndb.Schema {
 			Monitored: []string{"external_ids"},
 			Combine: map[string]func(have, want string) string{
 				vswitchdb.BridgeMappingsKey:  vswitchdb.CombineMappings,
-				"weft.dev/physical-networks": func(_, want string) string { return want }, // absent if empty
+				"weft.dev/physical-networks": wanted,
+				vswitchdb.DefaultTunnelKey:   wanted,
 			},
 			Ignored: []string{"datapath_types", "iface_types", "ovs_version"},
 			Omitted: []string{"cur_cfg", "next_cfg", "db_version", "dpdk_initialized", "dpdk_version", "system_type", "system_version",
@@ -36,3 +37,6 @@ func Schema() ovndb.Schema {
 	model, err := vswitchdb.FullDatabaseModel()
 	return ovndb.NewSchema(model, err, tables)
 }
+
+// wanted makes an element absent whose wanted value is empty.
+func wanted(_, want string) string { return want }
