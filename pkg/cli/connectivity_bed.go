@@ -7,9 +7,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -276,19 +276,20 @@ func (b *bed) awaitServers(ctx context.Context) error {
 
 // allAnswer reports whether all pods answer. It notes in each pod why it does not.
 func allAnswer(pods []*connectivity.Pod, query func(p *connectivity.Pod) error) bool {
-	var running errgroup.Group
-	running.SetLimit(atATime)
+	slots := make(chan struct{}, atATime)
+	var running sync.WaitGroup
 	for _, p := range pods {
-		running.Go(func() error {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
 			p.Why = ""
-			err := query(p)
-			if err != nil {
+			if err := query(p); err != nil {
 				p.Why = "its server does not answer: " + err.Error()
 			}
-			return err
 		})
 	}
-	return running.Wait() == nil
+	running.Wait()
+	return !slices.ContainsFunc(pods, func(p *connectivity.Pod) bool { return p.Why != "" })
 }
 
 // explainPods notes why pods do not run, as "kubectl weft why" says it.
