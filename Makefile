@@ -71,8 +71,8 @@ e2e: ## Run the end-to-end tests with packets (SKIP=pattern): first with the OVN
 	$(GOTEST) --format standard-verbose --packages ./test/e2e/... -- -tags e2e -count=1 -timeout 70m $(if $(SKIP),-skip '$(SKIP)')
 
 .PHONY: e2e-slow
-e2e-slow: ## Test what waits for minutes: a sandbox that the runtime lost, and kubectl weft check connectivity with faults
-	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 40m -run '^Test(ASandboxThatTheRuntimeLost|CheckConnectivity)$$'
+e2e-slow: ## Test what takes minutes: a sandbox that the runtime lost, many pods, and kubectl weft check connectivity with faults
+	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 40m -run '^Test(ASandboxThatTheRuntimeLost|CheckConnectivity|Scale)$$'
 
 .PHONY: e2e-faults
 e2e-faults: ## Break each part of the cluster, including slow faults: the status must name each fault, and clear it after the repair
