@@ -81,7 +81,7 @@ func printLabels(frames io.Reader, out io.Writer) error {
 			return err
 		}
 		_, label, ok := bytes.Cut(buffer[:n], []byte(labelMark))
-		if !ok || isError(buffer[:n]) || isTunnelled(buffer[:n]) {
+		if !ok || isError(buffer[:n]) {
 			continue
 		}
 		label, _, _ = bytes.Cut(label, []byte{0})
@@ -89,25 +89,6 @@ func printLabels(frames io.Reader, out io.Writer) error {
 			return err
 		}
 	}
-}
-
-// isTunnelled reports whether a frame is a packet of Geneve. The userspace datapath may also forward an expired fragment with a
-// packet that goes into a tunnel. The network outside then sees the node's own MAC and addresses.
-func isTunnelled(frame []byte) bool {
-	const ethernet, geneve = 14, 6081
-	transport := 20
-	if len(frame) < ethernet+2 {
-		return false
-	}
-	protocol := 9
-	if binary.BigEndian.Uint16(frame[ethernet-2:]) == unix.ETH_P_IPV6 {
-		transport, protocol = 40, 6
-	}
-	if len(frame) < ethernet+transport+4 {
-		return false
-	}
-	packet := frame[ethernet:]
-	return packet[protocol] == unix.IPPROTO_UDP && binary.BigEndian.Uint16(packet[transport+2:]) == geneve
 }
 
 // isError reports whether a frame is an ICMP error. It quotes the packet that it answers, with its label: a host reports a
