@@ -43,7 +43,7 @@ lab-load: ## Rebuild Weft and replace it in the running cluster
 
 ##@ Check it
 .PHONY: test
-test: tools ## Run the unit, golden, real-OVN and reconciler tests with the race detector
+test: tools ## Run the unit, golden, real-OVN and reconciler tests, all but two packages with the race detector
 	$(GOTEST) --format pkgname-and-test-fails --packages "$(LONGEST) $$(go list ./... | grep -vE '/($(UNRACED))$$')" -- -race -p $(TESTED_AT_ONCE) -timeout 30m
 	$(GOTEST) --format pkgname-and-test-fails --packages "$$(go list ./... | grep -E '/($(UNRACED))$$')" -- -p $(TESTED_AT_ONCE) -timeout 30m
 	@$(MAKE) --no-print-directory test-modules
