@@ -10,8 +10,8 @@ NODES ?= 2
 NODE ?= 1
 # A failed test is repeated once, and reported at the end in either case, because OVN's daemons can abort on their own, as ovn-controller
 # 25.03 does when a port and its interface disappear at once. No test of Weft is known to need it. More than three failures are not repeated,
-# because they are no coincidence.
-GOTEST := go tool -modfile=$(CURDIR)/test/tools/sum/go.mod gotestsum --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test
+# because they are no coincidence. A package that fails outside of its tests is not repeated either.
+GOTEST := go run ./test/repeat --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test
 
 # The packages whose tests last longest start first. Tests wait more than they compute, so one package more than there are processors
 # is tested at once.
@@ -67,71 +67,71 @@ check-raft: tools ## Replace the leader of a three-member database cluster under
 	WEFT_RAFT_FAULTS=$(or $(N),50) go test -count=1 -timeout 30m -v -run 'TestLeadersAreLostUnderChurn|TestSouthboundFollowsALostLeader' ./pkg/ovndb
 
 .PHONY: e2e
-e2e: ## Run the end-to-end tests with packets (SKIP=pattern): first with the OVN of dist/install.yaml, then with the lab's own daemons
+e2e: lab-tools ## Run the end-to-end tests with packets (SKIP=pattern): first with the OVN of dist/install.yaml, then with the lab's own daemons
 	$(GOTEST) --format standard-verbose --packages ./test/e2e/... -- -tags e2e -count=1 -timeout 70m $(if $(SKIP),-skip '$(SKIP)')
 
 .PHONY: e2e-slow
-e2e-slow: ## Test what takes minutes: a sandbox that the runtime lost, many pods, and kubectl weft check connectivity with faults
+e2e-slow: lab-tools ## Test what takes minutes: a sandbox that the runtime lost, many pods, and kubectl weft check connectivity with faults
 	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 40m -run '^Test(ASandboxThatTheRuntimeLost|CheckConnectivity|Scale)$$'
 
 .PHONY: e2e-faults
-e2e-faults: ## Break each part of the cluster, including slow faults: the status must name each fault, and clear it after the repair
+e2e-faults: lab-tools ## Break each part of the cluster, including slow faults: the status must name each fault, and clear it after the repair
 	WEFT_E2E_FAULTS=all $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 40m -run '^TestStatusNamesInjectedFaults$$'
 
 .PHONY: e2e-networks
-e2e-networks: ## Test further networks: the matrix (_out/networks.json), and N=200 changes of running pods while the agent, the operator and containerd are killed; and Weft as a delegate of Multus
+e2e-networks: lab-tools ## Test further networks: the matrix (_out/networks.json), and N=200 changes of running pods while the agent, the operator and containerd are killed; and Weft as a delegate of Multus
 	WEFT_E2E_MULTUS=1 WEFT_E2E_PLUGS=$(or $(N),200) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(Networks|HotPlug|UnderMultus)$$'
 
 .PHONY: e2e-trace
-e2e-trace: ## Run kubectl weft trace with N=400 random questions (SEED=) and send packets for each; inject faults of single flows, whose cause trace or why must name
+e2e-trace: lab-tools ## Run kubectl weft trace with N=400 random questions (SEED=) and send packets for each; inject faults of single flows, whose cause trace or why must name
 	WEFT_E2E_QUESTIONS=$(or $(N),400) WEFT_E2E_SEED=$(or $(SEED),1) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(TraceIsRight|TraceNamesFaults|WhyAPodWaits)$$'
 
 .PHONY: e2e-floating
-e2e-floating: ## Test addresses of IPPools with a real kube-scheduler: who has which address under each release policy, and the gaps of N=20 moves of each location (_out/floating.json)
+e2e-floating: lab-tools ## Test addresses of IPPools with a real kube-scheduler: who has which address under each release policy, and the gaps of N=20 moves of each location (_out/floating.json)
 	WEFT_E2E_MOVES=$(or $(N),20) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^TestFloating$$'
 
 .PHONY: e2e-loadbalancer
-e2e-loadbalancer: ## Test addresses of LoadBalancerPools with packets from outside: one node answers for each address, and another takes over when that node is lost
+e2e-loadbalancer: lab-tools ## Test addresses of LoadBalancerPools with packets from outside: one node answers for each address, and another takes over when that node is lost
 	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^TestLoadBalancer$$'
 
 .PHONY: e2e-dualstack
-e2e-dualstack: ## Remove IPv6 from a cluster, and add it again under IPv4 traffic, which must lose nothing; _out/dualstack.json
+e2e-dualstack: lab-tools ## Remove IPv6 from a cluster, and add it again under IPv4 traffic, which must lose nothing; _out/dualstack.json
 	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 20m -run '^TestDualStack$$'
 
 .PHONY: e2e-egressqos
-e2e-egressqos: ## Test EgressQoS with packets: the DSCP that arrives outside, in Shared and in Local mode (_out/egressqos.json), and a limit
+e2e-egressqos: lab-tools ## Test EgressQoS with packets: the DSCP that arrives outside, in Shared and in Local mode (_out/egressqos.json), and a limit
 	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 30m -run '^TestEgressQoS$$'
 
 .PHONY: e2e-bgp
-e2e-bgp: ## Announce addresses of LoadBalancerPools by BGP to BIRD on the lab's router, with packets of clients behind it
+e2e-bgp: lab-tools ## Announce addresses of LoadBalancerPools by BGP to BIRD on the lab's router, with packets of clients behind it
 	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^TestBGP$$'
 
 .PHONY: e2e-install
-e2e-install: ## Install dist/install.yaml on nodes with only kubelet and containerd, measure the time, disturb the network's components, and test a missing ConfigMap
+e2e-install: lab-tools ## Install dist/install.yaml on nodes with only kubelet and containerd, measure the time, disturb the network's components, and test a missing ConfigMap
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 15m -run '^TestInstall(WithoutConfigMap)?$$'
 
 .PHONY: e2e-upgrade
-e2e-upgrade: ## Upgrade and roll back under 100 datagrams a second and a long connection in each direction, and count the losses
+e2e-upgrade: lab-tools ## Upgrade and roll back under 100 datagrams a second and a long connection in each direction, and count the losses
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 20m -run '^TestUpgrade$$'
 
 .PHONY: e2e-members
-e2e-members: ## Grow OVN's databases from one member to three; then a member loses its pod, its disk and its node
+e2e-members: lab-tools ## Grow OVN's databases from one member to three; then a member loses its pod, its disk and its node
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 20m -run '^TestMembers$$'
 
 .PHONY: e2e-relays
-e2e-relays: ## Run a network behind relays of the southbound database: kill, stop and scale them, and the database's server, under traffic
+e2e-relays: lab-tools ## Run a network behind relays of the southbound database: kill, stop and scale them, and the database's server, under traffic
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 20m -run '^TestRelays$$'
 
 .PHONY: e2e-reserved
-e2e-reserved: ## Create random pods and services with reserved addresses and ports (N=500 SEED=), kill every daemon, and probe the control plane meanwhile
+e2e-reserved: lab-tools ## Create random pods and services with reserved addresses and ports (N=500 SEED=), kill every daemon, and probe the control plane meanwhile
 	WEFT_E2E_RESERVED=all WEFT_FUZZ_N=$(or $(N),500) WEFT_FUZZ_SEED=$(SEED) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^TestReserved(Fuzz|Destinations)$$'
 
 .PHONY: e2e-alerts
-e2e-alerts: ## Cause the fault of each alert in the lab: the alert must fire (in Prometheus' own code) and end after the repair; about 20 minutes
+e2e-alerts: lab-tools ## Cause the fault of each alert in the lab: the alert must fire (in Prometheus' own code) and end after the repair; about 20 minutes
 	go test -tags e2e -count=1 -timeout 45m -v ./test/alertfaults
 
 .PHONY: e2e-upstream
-e2e-upstream: ## Run Kubernetes' own network tests (SUITES="conformance netpol others policyapi policyapi-v1alpha1", PROCS=4 in parallel); reports in _out/e2e
+e2e-upstream: lab-tools ## Run Kubernetes' own network tests (SUITES="conformance netpol others policyapi policyapi-v1alpha1", PROCS=4 in parallel); reports in _out/e2e
 	go run -trimpath ./test/upstream/cmd/weft-upstream $(SUITES) --procs=$(or $(PROCS),4) --down
 
 .PHONY: bench
@@ -151,11 +151,11 @@ bench-central: tools ## Measure what ovn-northd and the southbound server need, 
 	go test -tags e2e -count=1 -timeout 120m -v -run '^TestCentral$$' ./test/bench/central -args -nodes $(if $(filter command environment,$(firstword $(origin NODES))),$(NODES),250) -ports $(or $(PORTS),10000) -lbs $(or $(LBS),2000) $(BENCH_FLAGS)
 
 .PHONY: soak
-soak: ## Run ADD and DEL of all kinds (N=2000 SEED=) and pods through kubelet while the agent is killed, reboot with 250 pods, and count what is left over
+soak: lab-tools ## Run ADD and DEL of all kinds (N=2000 SEED=) and pods through kubelet while the agent is killed, reboot with 250 pods, and count what is left over
 	go test -tags e2e -count=1 -timeout 60m -v ./test/soak -args -n $(or $(N),2000) -seed $(or $(SEED),0)
 
 .PHONY: bench-cni
-bench-cni: ## Measure ADD by stage, sequentially (N=200) and 50 in parallel, against the plugin bridge; the agent's memory with 100 pods; and hot plug
+bench-cni: lab-tools ## Measure ADD by stage, sequentially (N=200) and 50 in parallel, against the plugin bridge; the agent's memory with 100 pods; and hot plug
 	go test -tags e2e -count=1 -timeout 20m -v ./test/bench/cni -args -n $(or $(N),200)
 
 .PHONY: check-histories
@@ -228,6 +228,10 @@ tools: ## Fetch OVN, and build etcd, kube-apiserver, kube-scheduler and kubectl 
 	$(LAB) tools ovn
 	$(LAB) tools envtest
 	@go mod download -modfile=test/tools/cni/go.mod # tests build these plugins in network namespaces without a way out
+
+.PHONY: lab-tools
+lab-tools: ## Build what a cluster of the lab runs, too: Kubernetes' other programs, containerd and CoreDNS
+	$(LAB) tools all
 
 .PHONY: help
 help: ## Show this list
