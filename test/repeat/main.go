@@ -1,4 +1,4 @@
-// Repeat runs tests by gotestsum, which repeats a test that failed. Its arguments are those of gotestsum.
+// Repeat runs tests by gotestsum, which repeats a test that failed. It takes the arguments of gotestsum.
 //
 // A package can fail outside of its tests: in TestMain, or because a goroutine is left behind. gotestsum repeats such a
 // package without any test and counts it as passed. Repeat fails then.

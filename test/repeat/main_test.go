@@ -15,9 +15,20 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
+// head begins each test file. once reports whether it is called for the first time.
+const head = `package x
+
+import (
+	"os"
+	"testing"
+)
+
+func once() bool { return os.Mkdir(os.Getenv("ONCE"), 0o700) == nil }
+
+`
+
 // TestRun runs the program on modules whose only package fails in one way each.
 func TestRun(t *testing.T) {
-	const head = "package x\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n"
 	program := filepath.Join(t.TempDir(), "repeat")
 	if text, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -30,14 +41,15 @@ func TestRun(t *testing.T) {
 		test  string
 		fails string // in the output; empty if the run passes
 	}{
-		"all pass":          {test: "func TestA(*testing.T) { _ = os.Args }\n"},
-		"a test fails once": {test: "func TestA(t *testing.T) {\n\tif os.Mkdir(os.Getenv(\"ONCE\"), 0o700) == nil {\n\t\tt.Fatal(\"once\")\n\t}\n}\n"},
-		"a test fails":      {test: "func TestA(t *testing.T) { t.Fatal(os.Args) }\n", fails: "exit status 1"},
-		"TestMain fails":    {test: "func TestMain(*testing.M) { os.Exit(1) }\n\nfunc TestA(*testing.T) {}\n", fails: "exit status 1"},
-		"TestMain fails once": {test: "func TestMain(m *testing.M) {\n\tif os.Mkdir(os.Getenv(\"ONCE\"), 0o700) == nil {\n\t\tos.Exit(1)\n\t}\n" +
-			"\tos.Exit(m.Run())\n}\n\nfunc TestA(*testing.T) {}\n", fails: "failed outside of its tests: example.org/x"},
-		"TestMain fails afterwards": {test: "func TestMain(m *testing.M) {\n\tm.Run()\n\tif os.Mkdir(os.Getenv(\"ONCE\"), 0o700) == nil {\n\t\tos.Exit(1)\n\t}\n}\n" +
-			"\nfunc TestA(*testing.T) {}\n", fails: "failed outside of its tests: example.org/x"},
+		"all pass":          {test: `func TestA(*testing.T) {}`},
+		"a test fails once": {test: `func TestA(t *testing.T) { if once() { t.Fatal() } }`},
+		"a test fails":      {test: `func TestA(t *testing.T) { t.Fatal() }`, fails: "exit status 1"},
+		"TestMain fails": {test: `func TestMain(*testing.M) { os.Exit(1) }; func TestA(*testing.T) {}`,
+			fails: "exit status 1"},
+		"TestMain fails once": {test: `func TestMain(m *testing.M) { if once() { os.Exit(1) }; m.Run() }; func TestA(*testing.T) {}`,
+			fails: "failed outside of its tests: example.org/x"},
+		"TestMain fails once afterwards": {test: `func TestMain(m *testing.M) { m.Run(); if once() { os.Exit(1) } }; func TestA(*testing.T) {}`,
+			fails: "failed outside of its tests: example.org/x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
