@@ -76,7 +76,7 @@ func (r *Reconciler) clusters(ctx context.Context) ([]netip.Prefix, error) {
 		return nil, client.IgnoreNotFound(err)
 	}
 	plan, err := facts.PlanInForce(&cn)
-	if err != nil || !facts.Judged(&cn) {
+	if err != nil || facts.AwaitsJudgement(&cn) {
 		return nil, nil // the ClusterNetwork's own condition has the reason, and its judgement enqueues the firewalls
 	}
 	return plan.PodNetworks(), nil

@@ -178,6 +178,27 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// An edit of the ClusterNetwork leaves the rules as they are until its networks are judged. Without Nodes they are never
+// judged, and the rules are applied.
+func TestNetworksAreAwaited(t *testing.T) {
+	allow := acl("Allow cidrSelector 192.0.2.0/24", "pass", "ip4.dst == 192.0.2.0/24", "priority=1000")
+	for name, c := range map[string]struct {
+		change func(cn *networkv1alpha1.ClusterNetwork)
+		want   map[unit.Key][]string
+	}{
+		"edited":       {change: func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.ClusterNetwork[0].CIDR = "10.245.0.0/16" }},
+		"never judged": {change: func(cn *networkv1alpha1.ClusterNetwork) { cn.Status.Networks = nil }, want: filtered(inside4, allow)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cn := kindtest.ClusterNetwork("4")
+			c.change(cn)
+			b := newBed(t, topology.KindEgressFirewall, nil, aFirewall(toCIDR("192.0.2.0/24")), cn)
+			have := b.Reconcile("demo", "default")
+			kindtest.Expect(t, kindtest.Outcome{Units: c.want, Writes: have.Writes}, have)
+		})
+	}
+}
+
 func TestDeletion(t *testing.T) {
 	firewall := aFirewall(toCIDR("192.0.2.0/24"))
 	b := newBed(t, topology.KindEgressFirewall, nil, firewall, kindtest.ClusterNetwork("4"))

@@ -83,10 +83,16 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 	}
 	for _, namespace := range namespaces.Items {
 		world.Namespaces[namespace.Name] = namespace.Labels
+		if requested, _ := networkv1alpha1.ParseMulticast(namespace.Annotations); requested {
+			world.Multicast = append(world.Multicast, namespace.Name)
+		}
 	}
 	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
 	if err == nil {
 		world.ClusterNetwork = &cn
+		if cn.Spec.Multicast != networkv1alpha1.MulticastOnRequest {
+			world.Multicast = nil
+		}
 	}
 	return world, client.IgnoreNotFound(err)
 }

@@ -89,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	if len(cn.Status.Networks) > 0 && !facts.Judged(&cn) {
+	if facts.AwaitsJudgement(&cn) {
 		return r.awaitJudgement()
 	}
 	plan, err := facts.PlanInForce(&cn)
@@ -137,7 +137,7 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	applied := r.apply(ctx, nn)
+	applied := r.apply(ctx, nn, plan)
 	reportErr := r.report(ctx, nn, applied)
 	if ovndb.IsPending(applied) {
 		applied = nil // the engine retries by itself
@@ -284,11 +284,12 @@ func (r *Reconciler) setAddresses(node facts.Node) {
 }
 
 // apply passes the node's subnets to Addresses and its rows to the database.
-func (r *Reconciler) apply(ctx context.Context, nn *networkv1alpha1.NodeNetwork) error {
+func (r *Reconciler) apply(ctx context.Context, nn *networkv1alpha1.NodeNetwork, plan facts.Plan) error {
 	read, err := facts.ParseNodeNetwork(nn)
 	if err != nil {
 		return err
 	}
+	read.Multicast = plan.Multicast
 	r.setAddresses(read)
 	return r.Database.Apply(ctx, topology.NodeUnit(read))
 }

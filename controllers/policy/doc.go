@@ -1,6 +1,6 @@
 // Package policy reconciles NetworkPolicies and the cluster-wide policies, whose kinds may appear and disappear, and
-// the port groups and address sets of pods that their ACLs name. EgressQoSes, whose rules name such sets, are reconciled
-// here, too.
+// the port groups and address sets of pods that their ACLs name. EgressQoSes, whose rules name such sets, and
+// namespaces that request multicast are reconciled here, too.
 //
 //	NetworkPolicy ─uses─▶ Selectors ─join─▶ the units of the pods that they select name the groups and sets
 //	                          │ all of these units do

@@ -37,10 +37,12 @@ type Reconciler struct {
 	Selectors *selection.Selectors
 	Events    events.EventRecorder
 	Triggers  *trigger.Set
-	// Clusters reconcile the cluster-wide policies, Multi the MultiNetworkPolicies, and QoS the EgressQoSes.
-	Clusters []*Cluster
-	Multi    *Multi
-	QoS      *QoS
+	// Clusters reconcile the cluster-wide policies, Multi the MultiNetworkPolicies, QoS the EgressQoSes, and Multicast the
+	// namespaces that request it.
+	Clusters  []*Cluster
+	Multi     *Multi
+	QoS       *QoS
+	Multicast *Multicast
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -122,5 +124,5 @@ func (r *Reconciler) load(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.Join(r.QoS.load(ctx), r.Multi.load(ctx))
+	return errors.Join(r.QoS.load(ctx), r.Multi.load(ctx), r.Multicast.load(ctx))
 }

@@ -36,8 +36,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	}
 	r.Multi = &Multi{Reconciler: r, Optional: r.optional(multiKind(), env.Served, multiPolicyChanged)}
 	definitions.Kinds = append(definitions.Kinds, r.Multi.Optional)
-	r.QoS = &QoS{r}
-	return append(kinds, r.Multi.kind(), r.QoS.kind(), definitions.kind())
+	r.QoS, r.Multicast = &QoS{r}, &Multicast{r}
+	return append(kinds, r.Multi.kind(), r.QoS.kind(), r.Multicast.kind(), definitions.kind())
 }
 
 func (r *Reconciler) kind() *kind.Kind {

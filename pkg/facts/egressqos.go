@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
@@ -51,7 +50,7 @@ func ParseEgressQoS(qos *networkv1alpha1.EgressQoS, local []string) (EgressQoS, 
 }
 
 func parseEgressQoSRule(namespace string, rule *networkv1alpha1.EgressQoSRule) (EgressQoSRule, error) {
-	parsed := EgressQoSRule{Pods: PodSelector{Namespace: namespace, Pods: labels.Everything()}}
+	parsed := EgressQoSRule{Pods: NamespacePods(namespace)}
 	if rule.PodSelector != nil {
 		selector, err := metav1.LabelSelectorAsSelector(rule.PodSelector)
 		if err != nil {

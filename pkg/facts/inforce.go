@@ -139,6 +139,13 @@ func Judged(cn *networkv1alpha1.ClusterNetwork) bool {
 	return len(planned) == len(judged) && !slices.ContainsFunc(planned, func(n specNetwork) bool { return !slices.Contains(judged, n.cidr) })
 }
 
+// AwaitsJudgement reports whether the spec was edited and its networks are not judged again yet. Until then status.networks
+// may lack a removed network that pods still use. Networks that were never judged are not awaited, because without a Node
+// they are not judged at all.
+func AwaitsJudgement(cn *networkv1alpha1.ClusterNetwork) bool {
+	return len(cn.Status.Networks) > 0 && !Judged(cn)
+}
+
 // PlanInForce returns the part of a ClusterNetwork's spec that nodes may use, by status.networks. Before the networks
 // are judged it returns the whole spec, Pending. The error is a HeldError if no entry of clusterNetwork is in force,
 // and otherwise ParseClusterNetwork's.

@@ -21,6 +21,8 @@ type Network struct {
 	FloatingNetworks []netip.Prefix
 	// Cluster identifies the Kubernetes cluster. It is the UID of the namespace kube-system.
 	Cluster string
+	// Multicast means that the router forwards multicast packets between nodes.
+	Multicast bool
 }
 
 // Node holds the facts for topology.NodeUnit.
@@ -36,6 +38,8 @@ type Node struct {
 	ManagementMAC net.HardwareAddr
 	// Chassis is the node's OVS system-id. It is empty until the node's agent reports it.
 	Chassis string
+	// Multicast means that multicast packets reach only the pods that joined the group, in namespaces that request it.
+	Multicast bool
 }
 
 // Plan is the parsed spec of the ClusterNetwork, from which node subnets and join addresses are computed.
@@ -49,13 +53,15 @@ type Plan struct {
 	Join     []netip.Prefix
 	// Floating are the addresses that IPPools give to pods one by one. No node gets a subnet that overlaps them.
 	Floating []netip.Prefix
+	// Multicast means that namespaces request multicast. Otherwise it is flooded on each node.
+	Multicast bool
 	// Pending is set until the networks are judged. No node gets a part of them while it is set.
 	Pending bool
 }
 
 // ParseClusterNetwork reads a ClusterNetwork. The API server has validated it. An error names the field.
 func ParseClusterNetwork(cn *networkv1alpha1.ClusterNetwork) (Plan, error) {
-	var plan Plan
+	plan := Plan{Multicast: cn.Spec.Multicast == networkv1alpha1.MulticastOnRequest}
 	for i, entry := range cn.Spec.ClusterNetwork {
 		cidr, err := entry.CIDR.Prefix()
 		if err != nil {
@@ -88,7 +94,7 @@ func defaultHostPrefix(cidr netip.Prefix) int {
 
 // Network returns the facts for topology.NetworkUnit. cluster is the UID of the namespace kube-system.
 func (p Plan) Network(cluster string) Network {
-	n := Network{Cluster: cluster, Join: p.joinSubnets(), Clusters: p.PodNetworks()}
+	n := Network{Cluster: cluster, Join: p.joinSubnets(), Clusters: p.PodNetworks(), Multicast: p.Multicast}
 	for _, c := range p.Clusters {
 		// A node that has all of an entry leaves no address of it.
 		if c.HostPrefix > c.CIDR.Bits() && slices.ContainsFunc(p.Floating, c.CIDR.Overlaps) {

@@ -36,6 +36,11 @@ func AllPods() PodSelector {
 	return PodSelector{Namespaces: labels.Everything(), Pods: labels.Everything()}
 }
 
+// NamespacePods selects all pods of a namespace.
+func NamespacePods(namespace string) PodSelector {
+	return PodSelector{Namespace: namespace, Pods: labels.Everything()}
+}
+
 // WithPort limits a selector to pods that have a port.
 func (s PodSelector) WithPort(port NamedPort) PodSelector {
 	s.Port = &port

@@ -56,6 +56,9 @@ var violations = []violation{
 	{"OwnerLives", "an EgressQoS that does not exist", []string{"egressqos/gone/default"}, func(w *world) {
 		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "egressqos/gone/default"}})
 	}},
+	{"OwnerLives", "a namespace that requests no multicast", []string{"multicast/gone"}, func(w *world) {
+		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "multicast/gone"}})
+	}},
 	{"OwnerLives", "a set without a user", []string{"dns/gone.example.org"}, func(w *world) {
 		w.put(&nbdb.AddressSet{UUID: "1", Name: "set", ExternalIDs: map[string]string{unit.OwnerKey: "dns/gone.example.org"}})
 	}},
@@ -511,6 +514,9 @@ func TestWhatIsNoViolation(t *testing.T) {
 		}},
 		{"an Overlay address of a pool that was deleted", func(w *world) {
 			w.FloatingIPs[1].Spec.Pool = "gone"
+		}},
+		{"a pool that cannot be read any more, whose pods keep their addresses", func(w *world) {
+			w.IPPools[0].Spec.Ranges = []networkv1alpha1.IPPoolRange{{Addresses: "192.0.2.300"}}
 		}},
 		{"rows of a node that is gone while there is no ClusterNetwork", func(w *world) {
 			w.ClusterNetwork, w.Nodes = nil, w.Nodes[:1]

@@ -59,7 +59,8 @@ func (p selectedPods) each(selector facts.PodSelector, visit func(selectedPod)) 
 	}
 }
 
-// policySelectors returns the groups and sets that policies and EgressQoSes use. Unreadable parts of a policy are left out.
+// policySelectors returns the groups and sets that policies, EgressQoSes and namespaces with multicast use. Unreadable
+// parts of a policy are left out.
 func (v *view) policySelectors(pods selectedPods) map[unit.Key]facts.PodSelector {
 	used := map[unit.Key]facts.PodSelector{}
 	numbers := func(selector facts.PodSelector, port facts.NamedPort) []uint16 {
@@ -74,6 +75,9 @@ func (v *view) policySelectors(pods selectedPods) map[unit.Key]facts.PodSelector
 	for i := range v.EgressQoSes {
 		read, _ := facts.ParseEgressQoS(&v.EgressQoSes[i], nil)
 		maps.Copy(used, topology.EgressQoSSelectors(read))
+	}
+	for _, namespace := range v.Multicast {
+		maps.Copy(used, topology.MulticastSelectors(namespace))
 	}
 	for _, p := range v.MultiNetworkPolicies {
 		read, _ := facts.ParseMultiNetworkPolicy(p.Policy, p.Networks, numbers)

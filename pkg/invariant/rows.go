@@ -89,6 +89,10 @@ func (v *view) dead(owner unit.Key) string {
 		if !v.policies[owner] {
 			return "an EgressQoS that does not exist"
 		}
+	case topology.KindMulticast:
+		if !v.policies[owner] {
+			return "a namespace that requests no multicast"
+		}
 	case topology.KindEgressFirewall:
 		if !v.firewalls[owner] {
 			return "an egress firewall that does not exist"

@@ -34,6 +34,8 @@ type World struct {
 	EgressFirewalls []networkv1alpha1.EgressFirewall
 	EgressQoSes     []networkv1alpha1.EgressQoS
 	EgressIPs       []networkv1alpha1.EgressIP
+	// Multicast are the namespaces that request multicast, unless the ClusterNetwork does not offer it.
+	Multicast []string
 	// LoadBalancerPools are the pools of load balancers' addresses.
 	LoadBalancerPools []networkv1alpha1.LoadBalancerPool
 	NetworkPolicies   []networkingv1.NetworkPolicy
@@ -136,9 +138,8 @@ func newView(w World) *view {
 		}
 	}
 	for i := range w.IPPools {
-		if pool, err := floating.ParsePool(&w.IPPools[i]); err == nil { // else its status says so
-			v.pools[pool.Name] = pool
-		}
+		pool, _ := floating.ParsePool(&w.IPPools[i]) // its status has the error; pods keep the addresses that they have
+		v.pools[pool.Name] = pool
 	}
 	for i := range w.Networks {
 		v.furthers[w.Networks[i].Name] = &w.Networks[i]
@@ -169,6 +170,9 @@ func newView(w World) *view {
 	}
 	for i := range w.EgressQoSes {
 		v.policies[topology.EgressQoSKey(w.EgressQoSes[i].Namespace)] = true
+	}
+	for _, namespace := range w.Multicast {
+		v.policies[topology.MulticastKey(namespace)] = true
 	}
 	return v
 }

@@ -225,6 +225,17 @@ func (w *world) readPolicies() {
 	}
 	w.add(topology.NetworkPolicyUnit(read))
 	w.readQoS(policy.Spec.PodSelector)
+	w.requestMulticast()
+}
+
+// requestMulticast requests multicast in a namespace without pods.
+func (w *world) requestMulticast() {
+	const namespace = "multicast"
+	w.Multicast = append(w.Multicast, namespace)
+	for key := range topology.MulticastSelectors(namespace) {
+		w.add(topology.SelectorUnit(key))
+	}
+	w.add(topology.MulticastUnit(namespace))
 }
 
 // readQoS adds an EgressQoS that selects pods of the namespace.

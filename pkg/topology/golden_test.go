@@ -136,6 +136,9 @@ func build(t *testing.T, objects string) ([]unit.Unit, map[string]facts.Gateway)
 	for _, policy := range b.policies {
 		b.units = append(b.units, topology.NetworkPolicyUnit(policy))
 	}
+	for _, namespace := range b.multicast {
+		b.units = append(b.units, topology.MulticastUnit(namespace))
+	}
 	for _, qos := range b.egressQoSes {
 		b.units = append(b.units, topology.EgressQoSUnit(qos))
 	}
@@ -171,8 +174,11 @@ func (b *builder) networkPolicies(documents []string) {
 			b.clusterPolicies = append(b.clusterPolicies, read)
 			maps.Copy(b.selectors, topology.ClusterPolicySelectors(read))
 		}
-		if kind.Kind == "EgressQoS" {
+		switch kind.Kind {
+		case "EgressQoS":
 			b.egressQoS(doc, documents)
+		case "Namespace":
+			b.requested(doc)
 		}
 		if kind.Kind != "NetworkPolicy" {
 			continue
@@ -185,6 +191,20 @@ func (b *builder) networkPolicies(documents []string) {
 		}
 		b.policies = append(b.policies, read)
 		maps.Copy(b.selectors, topology.NetworkPolicySelectors(read))
+	}
+}
+
+// requested reads whether a namespace requests multicast.
+func (b *builder) requested(doc string) {
+	var namespace corev1.Namespace
+	b.decode(doc, &namespace)
+	requested, err := networkv1alpha1.ParseMulticast(namespace.Annotations)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if requested {
+		b.multicast = append(b.multicast, namespace.Name)
+		maps.Copy(b.selectors, topology.MulticastSelectors(namespace.Name))
 	}
 }
 
@@ -282,6 +302,7 @@ type builder struct {
 	clusterPolicies []facts.ClusterPolicy
 	multiPolicies   []facts.MultiNetworkPolicy
 	egressQoSes     []facts.EgressQoS
+	multicast       []string // namespaces that request it
 	podNets         map[string]*podNetwork
 	selectors       map[unit.Key]facts.PodSelector
 	egress          []networkv1alpha1.EgressIP
@@ -378,6 +399,7 @@ func (b *builder) node(doc string) {
 		b.t.Fatal(err)
 	}
 	b.ways[nn.Name] = way
+	node.Multicast = b.plan.Multicast
 	b.units = append(b.units, topology.NodeUnit(node))
 	if u := topology.GatewayUnit(way); !u.Empty() {
 		b.units = append(b.units, u)

@@ -26,14 +26,19 @@ func NetworkUnit(n facts.Network) unit.Unit {
 		Options: map[string]string{requestedTunnelKey: key(routerToJoinKey)},
 	}
 	jtor := routerTypePort(names.JoinToRouter(names.ClusterRouter), rtoj.Name, joinToRouterKey)
+	options := map[string]string{
+		// Learning from every ARP request would fill MAC_Binding with addresses that are never used.
+		"always_learn_from_arp_request": "false",
+		requestedTunnelKey:              key(clusterRouterKey),
+	}
+	if n.Multicast {
+		options["mcast_relay"] = "true"
+	}
 	u := unit.Unit{
 		Key: NetworkKey(),
 		Rows: []unit.Row{
-			{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.ClusterRouter, Options: map[string]string{
-				// Learning from every ARP request would fill MAC_Binding with addresses that are never used.
-				"always_learn_from_arp_request": "false",
-				requestedTunnelKey:              key(clusterRouterKey),
-			}, ExternalIDs: map[string]string{ClusterIDKey: n.Cluster}}},
+			{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.ClusterRouter, Options: options,
+				ExternalIDs: map[string]string{ClusterIDKey: n.Cluster}}},
 			{Model: &nbdb.LogicalSwitch{UUID: join.UUID, Name: names.JoinSwitch,
 				OtherConfig: map[string]string{requestedTunnelKey: key(joinSwitchKey)}}},
 			{Model: rtoj},

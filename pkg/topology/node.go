@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"maps"
 	"net"
 
 	"github.com/weft-network/weft/pkg/facts"
@@ -21,11 +22,11 @@ func NodeUnit(n facts.Node) unit.Unit {
 	}
 	stor := routerTypePort(names.SwitchToRouter(n.Name), rtos.Name, switchToRouterKey)
 	mp := managementPort(n)
+	config := map[string]string{requestedTunnelKey: key(nodeSwitchKeys + n.ID)}
 	u := unit.Unit{
 		Key: NodeKey(n.Name),
 		Rows: []unit.Row{
-			{Model: &nbdb.LogicalSwitch{UUID: ls.UUID, Name: names.NodeSwitch(n.Name),
-				OtherConfig: map[string]string{requestedTunnelKey: key(nodeSwitchKeys + n.ID)}}},
+			{Model: &nbdb.LogicalSwitch{UUID: ls.UUID, Name: names.NodeSwitch(n.Name), OtherConfig: config}},
 			{Model: rtos}, {Model: stor}, {Model: mp},
 			{Model: &nbdb.LoadBalancerGroup{UUID: group.UUID, Name: names.NodeLoadBalancers(n.Name)}},
 		},
@@ -36,6 +37,10 @@ func NodeUnit(n facts.Node) unit.Unit {
 		},
 	}
 	addReplyMark(&u, n.Name)
+	if n.Multicast {
+		maps.Copy(config, snooping(n))
+		addMulticastDrops(&u, n.Name)
+	}
 	u.Members = append(u.Members, unit.Membership{Parent: portGroupRef(names.ManagementPorts), Column: "ports", Element: mp.UUID})
 	for _, address := range facts.ManagementAddresses(n.Subnets) {
 		set := addressSetRef(names.ManagementAddresses(names.Family(address)))

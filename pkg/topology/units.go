@@ -21,6 +21,8 @@ const (
 	KindDNS            = "dns"
 	// KindEgressQoS is the kind of a namespace's marks and limits for packets that leave the cluster.
 	KindEgressQoS = "egressqos"
+	// KindMulticast is the kind of namespaces that request multicast.
+	KindMulticast = "multicast"
 	// KindEgressIP is the kind of EgressIPs.
 	KindEgressIP = "egressip"
 	// KindLoadBalancerPool is the kind of LoadBalancerPools.
@@ -66,6 +68,9 @@ func EgressFirewallKey(namespace string) unit.Key {
 func EgressQoSKey(namespace string) unit.Key {
 	return unit.NewKey(KindEgressQoS, namespace, networkv1alpha1.EgressQoSName)
 }
+
+// MulticastKey returns the unit of a namespace's multicast.
+func MulticastKey(namespace string) unit.Key { return unit.NewKey(KindMulticast, namespace) }
 
 // NodesKey returns the unit of the set of nodes' addresses of a selector. hash is the selector's hash.
 func NodesKey(hash string) unit.Key { return unit.NewKey(KindNodes, hash) }

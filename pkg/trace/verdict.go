@@ -58,8 +58,8 @@ var kinds = map[string]string{
 	topology.KindNetworkPolicy: "NetworkPolicy", topology.KindMultiNetworkPolicy: "MultiNetworkPolicy",
 	topology.KindClusterNetworkPolicy: "ClusterNetworkPolicy", topology.KindAdminNetworkPolicy: "AdminNetworkPolicy",
 	topology.KindBaselineAdminNetworkPolicy: "BaselineAdminNetworkPolicy", topology.KindEgressFirewall: "EgressFirewall",
-	topology.KindEgressQoS: "EgressQoS",
-	topology.KindEgressIP:  "EgressIP", topology.KindService: "Service", topology.KindPod: "Pod", topology.KindNode: "Node",
+	topology.KindEgressQoS: "EgressQoS", topology.KindMulticast: "Namespace",
+	topology.KindEgressIP: "EgressIP", topology.KindService: "Service", topology.KindPod: "Pod", topology.KindNode: "Node",
 	topology.KindGateway: "NodeNetwork", topology.KindNetwork: "ClusterNetwork",
 }
 

@@ -40,6 +40,7 @@ type objects struct {
 	slices    []discoveryv1.EndpointSlice
 	firewalls []networkv1alpha1.EgressFirewall
 	qos       []networkv1alpha1.EgressQoS
+	multicast []string // namespaces that request it
 	policies  []networkingv1.NetworkPolicy
 	egress    []networkv1alpha1.EgressIP
 	balancers []networkv1alpha1.LoadBalancerPool
@@ -113,6 +114,9 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 		o.labels[namespace.Name] = namespace.Labels
 		o.logging[namespace.Name] = namespace.Annotations[networkv1alpha1.ACLLoggingAnnotation]
 		o.recorded[namespace.Name] = namespace.Annotations[networkv1alpha1.PodRecordAnnotation] == "true"
+		if requested, err := networkv1alpha1.ParseMulticast(namespace.Annotations); requested && err == nil {
+			o.multicast = append(o.multicast, namespace.Name)
+		}
 		if namespace.Name == metav1.NamespaceSystem {
 			o.cluster = string(namespace.UID)
 		}

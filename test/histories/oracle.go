@@ -75,6 +75,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	o.expectServices()
 	o.expectFirewalls()
 	o.expectQoS()
+	o.expectMulticast()
 	o.expectPolicies()
 	o.expectEgress()
 	o.expectLoadBalancers()
@@ -107,6 +108,7 @@ func (o *oracle) expectNode(node *corev1.Node) {
 		o.complain("NodeNetwork %s: %w", nn.Name, err)
 		return
 	}
+	read.Multicast = o.plan.Multicast
 	o.units = append(o.units, topology.NodeUnit(read))
 	if read.Chassis != "" { // without a report, the previous values stay in force
 		o.units = append(o.units, topology.GatewayUnit(gateway))

@@ -189,6 +189,11 @@ func (o *oracle) selectors() map[unit.Key]facts.PodSelector {
 		read, _ := o.qosFacts(&o.qos[i])
 		maps.Copy(used, topology.EgressQoSSelectors(read))
 	}
+	for _, namespace := range o.multicast {
+		if o.plan.Multicast {
+			maps.Copy(used, topology.MulticastSelectors(namespace))
+		}
+	}
 	for i := range o.multiPolicies {
 		maps.Copy(used, topology.MultiNetworkPolicySelectors(o.multiFacts(&o.multiPolicies[i])))
 	}

@@ -359,7 +359,7 @@ func (b *Bed) take() (o Outcome) {
 
 // Triggers are the kinds whose requests an Outcome lists.
 var Triggers = []string{topology.KindNetwork, topology.KindNode, topology.KindGateway, topology.KindPod, topology.KindService,
-	topology.KindEgressIP, topology.KindLoadBalancerPool, topology.KindEgressFirewall, topology.KindEgressQoS,
+	topology.KindEgressIP, topology.KindLoadBalancerPool, topology.KindEgressFirewall, topology.KindEgressQoS, topology.KindMulticast,
 	topology.KindNodes, topology.KindDNS, topology.KindPodSet, topology.KindPodGroup,
 	topology.KindNetworkPolicy, topology.KindClusterNetworkPolicy, topology.KindAdminNetworkPolicy,
 	topology.KindBaselineAdminNetworkPolicy, topology.KindMultiNetworkPolicy, topology.KindPodPorts, topology.KindPodNetwork}

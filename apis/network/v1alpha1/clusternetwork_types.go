@@ -141,6 +141,13 @@ type ClusterNetworkSpec struct {
 	// +kubebuilder:default=Weft
 	AttachmentProvider AttachmentProvider `json:"attachmentProvider,omitempty"`
 
+	// multicast is which pods exchange multicast packets. Flood: the packets reach all pods of the sender's node, and no
+	// other node. OnRequest: they reach those pods of the sender's namespace, on all nodes, that joined the group, if the
+	// namespace has the annotation network.weft.dev/multicast: "true". All other multicast packets of pods are dropped.
+	// +optional
+	// +kubebuilder:default=Flood
+	Multicast MulticastPolicy `json:"multicast,omitempty"`
+
 	// dns is the DNS configuration in CNI results and VIF records, for runtimes and virtual machines that use it.
 	// kubelet writes the resolv.conf of containers itself, from its own clusterDNS and clusterDomain, which dns
 	// should equal.

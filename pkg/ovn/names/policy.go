@@ -45,6 +45,9 @@ func ClusterPolicyACL(kind, policy, text string) string { return aclName(kind, p
 // EgressFirewallACL is the ACL name of a namespace's EgressFirewall.
 func EgressFirewallACL(namespace, text string) string { return aclName("EF", namespace, text) }
 
+// MulticastACL is the name of an ACL for the multicast packets of a namespace or node.
+func MulticastACL(owner, text string) string { return aclName("MC", owner, text) }
+
 // aclName cuts the policy's name and keeps the text, which has the rule and the reason.
 func aclName(kind, policy, text string) string {
 	if over := len(kind) + len(policy) + len(text) + len("::") - longestACL; over > 0 {

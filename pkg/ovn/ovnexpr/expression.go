@@ -51,6 +51,9 @@ func IP() Match { return atom("ip") }
 // Multicast matches packets to several receivers.
 func Multicast() Match { return Or(atom("ip4.mcast"), atom("ip6.mcast")) }
 
+// IGMP matches reports of receivers of IPv4 multicast, and queries of switches and routers.
+func IGMP() Match { return atom("igmp") }
+
 // FromGroup matches packets that a port of a port group sends.
 func FromGroup(group string) Match { return atom("inport == @" + group) }
 
