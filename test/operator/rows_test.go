@@ -19,7 +19,7 @@ type rows map[string]map[string]map[string][]string
 
 // sharedColumns have elements of several units; ignored columns are northd's.
 var (
-	sharedColumns = map[string][]string{"Logical_Switch": {"ports", "qos_rules", "load_balancer_group"},
+	sharedColumns = map[string][]string{"Logical_Switch": {"ports", "acls", "qos_rules", "load_balancer_group"},
 		"Logical_Router":       {"ports", "static_routes", "policies", "nat", "load_balancer_group"},
 		"Load_Balancer_Group":  {"load_balancer"},
 		"Chassis_Template_Var": {"variables"}, "Port_Group": {"ports", "acls"}, "Address_Set": {"addresses"}}
