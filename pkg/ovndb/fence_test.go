@@ -1,13 +1,16 @@
 package ovndb_test
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/pkg/unit"
 )
 
 // ends waits for the end of Run and returns its error.
@@ -97,6 +100,36 @@ func TestReplyLostAfterATakeOver(t *testing.T) {
 	}
 	if names := nb.Ctl("--bare", "--columns=name", "list", "Logical_Switch"); !strings.Contains(names, "n3") {
 		t.Errorf("switches are %q", names)
+	}
+	heir.whole(t)
+}
+
+// A successor connects while the former leader's last commit is on its way, and the server sends it that commit late, or
+// never. The successor does not plan with rows that the commit removed.
+func TestTheFormerLeadersLastCommitIsAwaited(t *testing.T) {
+	t.Parallel()
+	nb := ovndbtest.Start(t, "ovn-nb")
+	former := runWith(t, ovndb.Config{Endpoints: []string{nb.Endpoint()}, Heartbeat: time.Hour})
+	former.apply(t, switchUnit("n1", 10))
+	wire := ovndbtest.StartWire(t, nb)
+	wire.Mute(true) // the next connection gets its copy, and no updates
+	cfg := quick(wire.Endpoint())
+	cfg.Heartbeat = time.Hour
+	var once sync.Once
+	cfg.Admit = func(context.Context, *ovndb.Conn) error { // after the copy, and before the take-over
+		once.Do(func() {
+			wire.Mute(false)
+			former.apply(t, unit.Unit{Key: switchUnit("n1", 10).Key})
+		})
+		return nil
+	}
+	heir := runWith(t, cfg)
+	heir.apply(t, switchUnit("n1", 10))
+	if names := nb.Ctl("--bare", "--columns=name", "list", "Logical_Switch"); !strings.Contains(names, "n1") {
+		t.Errorf("switches are %q, want n1", names)
+	}
+	if drifts := heir.Drifts(); drifts.Total > 0 {
+		t.Errorf("counted as foreign: %+v", drifts)
 	}
 	heir.whole(t)
 }

@@ -54,15 +54,29 @@ func (w *writer) heartbeat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return w.sees(ctx, heartbeatKey, value)
+}
+
+// sees waits until the copy has a pair that was written to the fence's row, and with it all earlier commits.
+func (w *writer) sees(ctx context.Context, key, value string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.session.limit, errors.New("the monitor does not return what was written"))
 	defer cancel()
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	go func() {
+		select {
+		case <-w.session.lost:
+			lost(errDisconnected)
+		case <-ctx.Done():
+		}
+	}()
 	return w.engine.Wait(ctx, func() (bool, error) {
 		row := w.session.row(w.fence.table, "")
 		if row == nil {
 			return false, nil
 		}
 		ids, _ := column(row, "external_ids").(map[string]string)
-		return ids[heartbeatKey] == value, nil
+		return ids[key] == value, nil
 	})
 }
 
