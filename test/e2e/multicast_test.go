@@ -30,21 +30,21 @@ const (
 // choir are the pods of the multicast test.
 type choir struct {
 	all []*corev1.Pod
-	// joined are the pods that join the groups.
-	joined map[*corev1.Pod]bool
-	cells  []multicastCell
+	// deaf is the pod that does not join the groups.
+	deaf  *corev1.Pod
+	cells []multicastCell
 }
 
-// multicastCell is what a pod heard of one family in a state of the cluster.
+// multicastCell is whose datagrams of one family a pod received in a state of the cluster.
 type multicastCell struct {
 	State  string   `json:"state"`
 	Pod    string   `json:"pod"`
 	Family string   `json:"family"`
-	Heard  []string `json:"heard"`
+	From   []string `json:"from"`
 }
 
 // TestMulticast checks which pods receive the datagrams of which pods, on the wire, in both families. On request of their
-// namespace, pods on all nodes that joined the group receive those of the namespace's pods, and nobody else does; a
+// namespace, pods on all nodes that joined the group receive what the namespace's pods send, and nobody else does; a
 // NetworkPolicy still isolates. By default the packets reach the sender's node.
 func TestMulticast(t *testing.T) {
 	for _, name := range []string{"multicast-a", "multicast-b"} {
@@ -55,26 +55,26 @@ func TestMulticast(t *testing.T) {
 		p.Namespace, p.Labels = namespace, map[string]string{"name": name}
 		return p
 	}
-	a1, a2, other, deaf := in("multicast-a", "a1", "n1"), in("multicast-a", "a2", "n2"), in("multicast-a", "a3", "n1"), in("multicast-a", "deaf", "n1")
-	b1, b2 := in("multicast-b", "b1", "n1"), in("multicast-b", "b2", "n2")
-	c := &choir{all: []*corev1.Pod{a1, a2, other, deaf, b1, b2}, joined: map[*corev1.Pod]bool{a1: true, a2: true, other: true, b1: true, b2: true}}
+	deaf := in("multicast-a", "deaf", "n1")
+	c := &choir{all: []*corev1.Pod{in("multicast-a", "a1", "n1"), in("multicast-a", "a2", "n2"), in("multicast-a", "a3", "n1"), deaf,
+		in("multicast-b", "b1", "n1"), in("multicast-b", "b2", "n2")}, deaf: deaf}
 	t.Cleanup(func() { writeCells(t, "multicast.json", c.cells) })
 	bed.run(t, c.all...)
 	t.Cleanup(func() { setMulticast(t, networkv1alpha1.MulticastFlood) })
 
 	n1, n2 := []string{"a1", "a3", "b1", "deaf"}, []string{"a2", "b2"}
-	c.hear(t, "flooded", map[string][]string{"a1": n1, "a3": n1, "deaf": n1, "b1": n1, "a2": n2, "b2": n2})
+	c.receive(t, "flooded", map[string][]string{"a1": n1, "a3": n1, "deaf": n1, "b1": n1, "a2": n2, "b2": n2})
 	setMulticast(t, networkv1alpha1.MulticastOnRequest)
-	c.hear(t, "nobody requests it", nil)
+	c.receive(t, "nobody requests it", nil)
 	requestMulticast(t, "multicast-a", "true")
 	ofA := []string{"a1", "a2", "a3", "deaf"}
-	heard := map[string][]string{"a1": ofA, "a2": ofA, "a3": ofA}
-	c.hear(t, "requested by one namespace", heard)
+	received := map[string][]string{"a1": ofA, "a2": ofA, "a3": ofA}
+	c.receive(t, "requested by one namespace", received)
 	requestMulticast(t, "multicast-b", "true")
 	ofB := []string{"b1", "b2"}
 	both := map[string][]string{"b1": ofB, "b2": ofB}
-	maps.Copy(both, heard)
-	c.hear(t, "requested by two namespaces", both)
+	maps.Copy(both, received)
+	c.receive(t, "requested by two namespaces", both)
 
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "multicast-a", Name: "isolate"}}
 	policy.Spec.PodSelector.MatchLabels = map[string]string{"name": "a3"}
@@ -83,15 +83,15 @@ func TestMulticast(t *testing.T) {
 	policy.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &from}}}}
 	bed.create(t, policy)
 	both["a3"] = []string{"a2"}
-	c.hear(t, "with a policy", both)
+	c.receive(t, "with a policy", both)
 	bed.remove(t, policy)
 	requestMulticast(t, "multicast-b", "no")
-	c.hear(t, "one request ended", heard)
+	c.receive(t, "one request ended", received)
 	bed.awaitConsistent(t)
 }
 
-// hear waits until each pod receives datagrams of exactly the pods in want, other than itself.
-func (c *choir) hear(t *testing.T, state string, want map[string][]string) {
+// receive waits until each pod receives datagrams of exactly the pods in want, other than itself.
+func (c *choir) receive(t *testing.T, state string, want map[string][]string) {
 	t.Helper()
 	var have map[string]map[string][]string // family -> pod -> pods
 	eventually(t, recoveryTimeout, func() (err error) {
@@ -116,27 +116,27 @@ func (c *choir) hear(t *testing.T, state string, want map[string][]string) {
 	}
 }
 
-// round lets all pods send to a group and listen at the same time, and returns whom each pod heard.
-func (c *choir) round(ctx context.Context, group string) (heard map[string][]string, err error) {
+// round lets all pods send to a group and listen at the same time, and returns whose datagrams each pod received.
+func (c *choir) round(ctx context.Context, group string) (from map[string][]string, err error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	heard = map[string][]string{}
+	from = map[string][]string{}
 	for _, p := range c.all {
 		all.Go(func() {
-			args := []string{peerPath, "hear"}
-			if c.joined[p] {
+			args := []string{peerPath, "receive"}
+			if p != c.deaf {
 				args = append(args, group)
 			}
 			out, failed := bed.in(ctx, p, args...)
 			mu.Lock()
 			defer mu.Unlock()
-			heard[p.Name] = labelsIn(out, p.Name)
+			from[p.Name] = labelsIn(out, p.Name)
 			if failed != nil {
 				err = failed
 			}
 		})
 		all.Go(func() {
-			if _, failed := bed.in(ctx, p, peerPath, "speak", group); failed != nil {
+			if _, failed := bed.in(ctx, p, peerPath, "send", group); failed != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				err = failed
@@ -144,10 +144,10 @@ func (c *choir) round(ctx context.Context, group string) (heard map[string][]str
 		})
 	}
 	all.Wait()
-	return heard, err
+	return from, err
 }
 
-// labelsIn lists the labels in the output of hear, other than the own name, sorted.
+// labelsIn lists the labels in the output of receive, other than the own name, sorted.
 func labelsIn(out []byte, own string) (names []string) {
 	for line := range bytes.Lines(out) {
 		name, _, _ := strings.Cut(string(line), "\t")

@@ -23,16 +23,16 @@ const reach = 8
 // overlap is the pause between two datagrams to a group.
 const overlap = 100 * time.Millisecond
 
-func newHear() *cobra.Command {
+func newReceive() *cobra.Command {
 	var link string
 	var wait time.Duration
 	cmd := &cobra.Command{
-		Use:   "hear [GROUP]...",
+		Use:   "receive [GROUP]...",
 		Short: "Join multicast groups for a time, and print the label of each frame that arrives at a link",
 		RunE: func(cmd *cobra.Command, groups []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait)
 			defer cancel()
-			return hear(ctx, link, groups, cmd.OutOrStdout())
+			return receive(ctx, link, groups, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&link, "link", "eth0", "the link to join and to listen on")
@@ -40,8 +40,8 @@ func newHear() *cobra.Command {
 	return cmd
 }
 
-// hear prints labels as listen does, until ctx ends. Frames that the link itself sends are printed, too.
-func hear(ctx context.Context, name string, groups []string, out io.Writer) error {
+// receive prints labels as listen does, until ctx ends. Frames that the link itself sends are printed, too.
+func receive(ctx context.Context, name string, groups []string, out io.Writer) error {
 	link, err := net.InterfaceByName(name)
 	if err != nil {
 		return err
@@ -67,17 +67,17 @@ func hear(ctx context.Context, name string, groups []string, out io.Writer) erro
 	return printLabels(frames, out)
 }
 
-func newSpeak() *cobra.Command {
+func newSendTo() *cobra.Command {
 	var link string
 	var wait time.Duration
 	cmd := &cobra.Command{
-		Use:   "speak GROUP...",
+		Use:   "send GROUP...",
 		Short: "Send datagrams with the own name as label to multicast groups for a time",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, groups []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait)
 			defer cancel()
-			return speak(ctx, link, groups)
+			return sendTo(ctx, link, groups)
 		},
 	}
 	cmd.Flags().StringVar(&link, "link", "eth0", "the link to send from")
@@ -85,7 +85,7 @@ func newSpeak() *cobra.Command {
 	return cmd
 }
 
-func speak(ctx context.Context, link string, groups []string) error {
+func sendTo(ctx context.Context, link string, groups []string) error {
 	var all []*net.UDPConn
 	for _, group := range groups {
 		address, err := netip.ParseAddr(group)
