@@ -7,13 +7,13 @@ RUN go mod download
 COPY . .
 ARG VERSION=dev
 ENV CGO_ENABLED=0
-RUN go build -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/version.version=${VERSION}" -o /out/ . ./cmd/weft-agent ./cmd/weft-ovn \
+RUN go build -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/version.version=${VERSION}" -o /out/ . ./cmd/weft-agent ./cmd/weft-ovn ./cmd/weft-capture \
  && go build -trimpath -ldflags "-s -w" -o /out/cni/ ./cmd/weft-cni github.com/containernetworking/plugins/plugins/main/loopback
 
 # The agent executes ovs-ofctl and nft. weft-ovn executes the servers of OVN and Open vSwitch.
 FROM debian:trixie-slim
 RUN apt-get update && apt-get install -y --no-install-recommends ovn-central ovn-host openvswitch-switch nftables && rm -rf /var/lib/apt/lists/*
-COPY --from=build /out/weft /out/weft-agent /out/weft-ovn /usr/bin/
+COPY --from=build /out/weft /out/weft-agent /out/weft-ovn /out/weft-capture /usr/bin/
 COPY --from=build /out/cni/ /opt/weft/cni/
 # Record the versions of OVN and Open vSwitch, so that an upgrade to a Weft with the same versions restarts neither.
 RUN ["/usr/bin/weft-ovn", "programs"]

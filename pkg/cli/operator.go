@@ -117,29 +117,46 @@ type inPod struct {
 // execute runs a program in a container of the pod. It passes in as standard input and returns standard output. The
 // error of a program that fails is what it writes to standard error, without the name of a program of Weft.
 func (o *inPod) execute(ctx context.Context, container string, in io.Reader, command ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerPatience, errNoAnswer)
+	defer cancel()
+	var out bytes.Buffer
+	if _, err := o.stream(ctx, container, in, &out, command...); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// stream runs a program like execute, and writes standard output to out as it arrives. It returns what a program that
+// succeeds writes to standard error.
+func (o *inPod) stream(ctx context.Context, container string, in io.Reader, out io.Writer, command ...string) (notes string, err error) {
 	request := o.api.CoreV1().RESTClient().Post().Resource("pods").Namespace(o.pod.Namespace).Name(o.pod.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
 			Container: container, Command: command, Stdin: in != nil, Stdout: true, Stderr: true,
 		}, scheme.ParameterCodec)
 	executor, err := newExecutor(o.config, request)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, answerPatience, errNoAnswer)
-	defer cancel()
-	var out, errs bytes.Buffer
-	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: &out, Stderr: &errs})
+	var errs bytes.Buffer
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: &errs})
 	if _, ended := errors.AsType[exitcode.CodeExitError](err); ended && errs.Len() > 0 {
-		text := strings.TrimPrefix(strings.TrimSpace(errs.String()), "weft: ")
-		return nil, errors.New(strings.TrimPrefix(text, "weft-ovn: "))
+		return "", errors.New(withoutProgram(strings.TrimSpace(errs.String())))
 	}
 	if err != nil {
 		if errors.Is(context.Cause(ctx), errNoAnswer) {
 			err = errNoAnswer
 		}
-		return nil, fmt.Errorf("cannot execute in pod %s/%s: %w", o.pod.Namespace, o.pod.Name, err)
+		return "", fmt.Errorf("cannot execute in pod %s/%s: %w", o.pod.Namespace, o.pod.Name, err)
 	}
-	return out.Bytes(), nil
+	return strings.TrimSpace(errs.String()), nil
+}
+
+// withoutProgram removes the name of a program of Weft from an error.
+func withoutProgram(text string) string {
+	for _, program := range []string{"weft: ", "weft-ovn: ", "weft-capture: "} {
+		text = strings.TrimPrefix(text, program)
+	}
+	return text
 }
 
 // newExecutor uses WebSocket, and SPDY if the server or a proxy does not support WebSocket, as "kubectl exec" does.

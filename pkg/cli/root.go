@@ -73,7 +73,7 @@ func newRoot(ctx context.Context, errs io.Writer) *cobra.Command {
 	target := newCluster(ctx, errs)
 	target.bind(root.PersistentFlags())
 	root.AddCommand(newStatus(target), newPlan(target), newDrift(target), newCheck(target), newHistory(target), newTrace(target),
-		newWhy(target), newTopology(target), newUI(target), newLint(target), newLog(target), newBundle(target),
+		newWhy(target), newTopology(target), newUI(target), newLint(target), newLog(target), newCapture(target), newBundle(target),
 		newDatabase(target), newIP(target), newMigrate(target), newRemove(target))
 	completeFlag(root, "namespace", target.completing(unlimited, completion.namespaces))
 	return root

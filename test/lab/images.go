@@ -55,6 +55,7 @@ func productPrograms() ([]program, error) {
 		{pkg: module, path: "/usr/bin/weft"},
 		{pkg: module + "/cmd/weft-agent", path: "/usr/bin/weft-agent"},
 		{pkg: module + "/cmd/weft-ovn", path: "/usr/bin/weft-ovn"},
+		{pkg: module + "/cmd/weft-capture", path: "/usr/bin/weft-capture"},
 		{pkg: module + "/cmd/weft-cni", path: "/opt/weft/cni/weft-cni"},
 		{pkg: "github.com/containernetworking/plugins/plugins/main/loopback", path: "/opt/weft/cni/loopback"},
 	}

@@ -18,7 +18,8 @@ import (
 const root = "../.."
 
 // agent lists the packages that run on a node.
-var agent = []string{"cmd/weft-agent", "cmd/weft-cni", "cmd/weft-ovn", "pkg/install/launch", "pkg/agent", "pkg/cni",
+var agent = []string{"cmd/weft-agent", "cmd/weft-cni", "cmd/weft-ovn", "cmd/weft-capture", "pkg/capture", "pkg/install/launch",
+	"pkg/agent", "pkg/cni",
 	"pkg/cni/cniwire", "pkg/cni/tombstone", "pkg/trigger", "pkg/ovn/unixctl", "pkg/ovndb"}
 
 // path lists the code through which an ADD or DEL passes. Nothing there may wait for a clock.

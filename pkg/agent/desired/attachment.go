@@ -173,6 +173,11 @@ const (
 	keyTunnel      = "encap-ip"
 )
 
+// IsOf reports whether an Interface is that of a pod with a UID, by the interface's name in the pod.
+func IsOf(row *vswitchdb.Interface, podUID, ifName string) bool {
+	return podUID != "" && row.ExternalIDs[keyVersion] == podUID && row.ExternalIDs[keyIfName] == ifName
+}
+
 // AttachmentKey returns the key of the unit with a logical port's interface.
 func AttachmentKey(interfaceID string) unit.Key { return unit.NewKey(KindAttachment, interfaceID) }
 
