@@ -72,7 +72,7 @@ func subnetFreed(e event.UpdateEvent) bool {
 
 func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []reconcile.Request {
 	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes); err != nil {
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache returns no errors once it is in sync
 	}
 	requests := make([]reconcile.Request, 0, len(nodes.Items))

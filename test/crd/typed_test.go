@@ -31,7 +31,7 @@ func TestClusterNetworkIsDefaulted(t *testing.T) {
 		Encapsulation:  v1alpha1.Encapsulation{Type: v1alpha1.EncapsulationGeneve},
 		Gateway: v1alpha1.Gateway{Mode: v1alpha1.GatewayShared, Uplink: v1alpha1.UplinkBridge, MaxMoving: 1,
 			SNAT: v1alpha1.SNATNode},
-		PodRecord: v1alpha1.PodRecordOnRequest, AttachmentProvider: v1alpha1.AttachmentProviderWeft,
+		PodRecord: v1alpha1.PodRecordOnRequest, Multicast: v1alpha1.MulticastFlood, AttachmentProvider: v1alpha1.AttachmentProviderWeft,
 		HostPorts: v1alpha1.HostPorts{Range: v1alpha1.DefaultHostPortRange},
 		Drift:     v1alpha1.Drift{Mode: v1alpha1.DriftRepair},
 		Databases: v1alpha1.Databases{Members: 1},
