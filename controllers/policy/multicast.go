@@ -72,8 +72,8 @@ func (r *Multicast) offered(ctx context.Context) (offered, known bool, err error
 	return cn.Spec.Multicast == networkv1alpha1.MulticastOnRequest, err == nil, client.IgnoreNotFound(err)
 }
 
-// requesting lists the namespaces with the annotation. It reads the cache of metadata.
-func (r *Multicast) requesting(ctx context.Context) (names []string, err error) {
+// annotated lists the namespaces with the annotation. It reads the cache of metadata.
+func (r *Multicast) annotated(ctx context.Context) (found []metav1.PartialObjectMetadata, err error) {
 	var all metav1.PartialObjectMetadataList
 	all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -81,10 +81,10 @@ func (r *Multicast) requesting(ctx context.Context) (names []string, err error) 
 	}
 	for i := range all.Items {
 		if _, ok := all.Items[i].Annotations[networkv1alpha1.MulticastAnnotation]; ok {
-			names = append(names, all.Items[i].Name)
+			found = append(found, all.Items[i])
 		}
 	}
-	return names, nil
+	return found, nil
 }
 
 // load reads the namespaces that request multicast into the selectors.
@@ -92,12 +92,15 @@ func (r *Multicast) load(ctx context.Context) error {
 	if offered, _, err := r.offered(ctx); err != nil || !offered {
 		return err
 	}
-	names, err := r.requesting(ctx)
+	namespaces, err := r.annotated(ctx)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if err := r.use(ctx, name); err != nil {
+	for i := range namespaces {
+		if requested, invalid := networkv1alpha1.ParseMulticast(namespaces[i].Annotations); invalid != nil || !requested {
+			continue
+		}
+		if err := r.use(ctx, namespaces[i].Name); err != nil {
 			return err
 		}
 	}
@@ -143,12 +146,12 @@ func offerChanged(e event.UpdateEvent) bool {
 
 // all returns a request for each namespace with the annotation.
 func (r *Multicast) all(ctx context.Context, _ client.Object) (all []reconcile.Request) {
-	names, err := r.requesting(ctx)
+	namespaces, err := r.annotated(ctx)
 	if err != nil {
 		return nil // the cache returns no errors once it is in sync
 	}
-	for _, name := range names {
-		all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	for i := range namespaces {
+		all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: namespaces[i].Name}})
 	}
 	return all
 }
