@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -358,7 +357,7 @@ func (e *Engine) takeOver(ctx context.Context, s *session) (*writer, error) {
 		w.fence, e.epoch = f, f.epoch
 		// The server may reply before it sends a commit of the former writer. A plan that takes that writer's rows as they
 		// were would find nothing to write, and their removal would then count as foreign.
-		if err := w.sees(ctx, epochKey, strconv.Itoa(f.epoch)); err != nil {
+		if err := w.sees(ctx, f.taken); err != nil {
 			return nil, fmt.Errorf("await epoch %d: %w", f.epoch, err)
 		}
 	}

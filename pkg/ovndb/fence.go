@@ -106,6 +106,15 @@ func swapFence(ctx context.Context, s *session, row ovsdb.Row, c claim, epoch in
 	return &fence{table: table, epoch: epoch, name: name}, nil
 }
 
+// taken reports whether external_ids of the fence's row has the epoch. A later epoch is ErrFenced.
+func (f *fence) taken(ids map[string]string) (bool, error) {
+	held, err := epochOf(ids)
+	if err == nil && held > f.epoch {
+		err = fmt.Errorf("%w: epoch is %d, ours was %d", ErrFenced, held, f.epoch)
+	}
+	return held == f.epoch, err
+}
+
 // wait is the first operation of every transaction. The library omits an empty list of rows, which the server
 // refuses. Therefore the wait compares the name of the row that holds our epoch.
 func (f *fence) wait() ovsdb.Operation {

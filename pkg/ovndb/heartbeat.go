@@ -54,11 +54,11 @@ func (w *writer) heartbeat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.sees(ctx, heartbeatKey, value)
+	return w.sees(ctx, func(ids map[string]string) (bool, error) { return ids[heartbeatKey] == value, nil })
 }
 
-// sees waits until the copy has a pair that was written to the fence's row, and with it all earlier commits.
-func (w *writer) sees(ctx context.Context, key, value string) error {
+// sees waits until the copy has what was written to external_ids of the fence's row, and with it all earlier commits.
+func (w *writer) sees(ctx context.Context, written func(ids map[string]string) (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.session.limit, errors.New("the monitor does not return what was written"))
 	defer cancel()
 	ctx, lost := context.WithCancelCause(ctx)
@@ -76,7 +76,7 @@ func (w *writer) sees(ctx context.Context, key, value string) error {
 			return false, nil
 		}
 		ids, _ := column(row, "external_ids").(map[string]string)
-		return ids[key] == value, nil
+		return written(ids)
 	})
 }
 
