@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -40,16 +41,22 @@ type DNS struct {
 	Database DNSDatabase
 	Resolver Resolver
 	Triggers *trigger.Set
+	// Policies records the policies that name sets, once Load has returned.
+	Policies *kind.SetUsers
+	Load     func(ctx context.Context) error
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *DNS) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if err := r.Load(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
 	key := topology.DNSKey(req.Name)
 	firewalls, err := users(ctx, r.Client, string(key))
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if len(firewalls) == 0 {
+	if len(firewalls)+len(r.Policies.Of(key)) == 0 {
 		r.Resolver.Forget(req.Name)
 		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: key}))
 	}
@@ -57,14 +64,14 @@ func (r *DNS) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 		return ctrl.Result{}, err
 	}
 	if !r.Database.Wanted(key) { // so that rules do not wait for name servers
-		if err := errors.Join(r.apply(ctx, key), enqueueUsers(ctx, r.Client, key, r.Triggers)); err != nil {
+		if err := errors.Join(r.apply(ctx, key), r.enqueueUsers(ctx, key)); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	before := r.stateOf(req.Name)
 	again := r.Resolver.Resolve(ctx, req.Name)
 	if r.stateOf(req.Name) != before {
-		if err := enqueueUsers(ctx, r.Client, key, r.Triggers); err != nil {
+		if err := r.enqueueUsers(ctx, key); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -72,6 +79,14 @@ func (r *DNS) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// enqueueUsers enqueues the firewalls and the policies that name a set.
+func (r *DNS) enqueueUsers(ctx context.Context, set unit.Key) error {
+	for _, policy := range r.Policies.Of(set) {
+		r.Triggers.EnqueueUnit(policy)
+	}
+	return enqueueUsers(ctx, r.Client, set, r.Triggers)
 }
 
 // recall seeds the resolver with the addresses in the database, because name servers may not respond to this process.

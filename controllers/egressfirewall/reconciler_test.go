@@ -259,6 +259,22 @@ func TestReconcileDNS(t *testing.T) {
 	}
 }
 
+// The set of a name that a policy names exists, and the policy is enqueued like a firewall.
+func TestNameOfAPolicy(t *testing.T) {
+	const name = "example.org"
+	key, policy := topology.DNSKey(name), unit.NewKey(topology.KindClusterNetworkPolicy, "allow")
+	b := newBed(t, topology.KindDNS, answers{name: {"192.0.2.7"}}, kindtest.ClusterNetwork("4"))
+	b.Env.PolicyNames.Add(policy, []unit.Key{key})
+	set := b.Text(topology.AddressSetUnit(key, []netip.Addr{netip.MustParseAddr("192.0.2.7")}))
+	want := kindtest.Outcome{Units: map[unit.Key][]string{key: set}, Enqueued: []string{"clusternetworkpolicy allow"},
+		Result: ctrl.Result{RequeueAfter: time.Minute}}
+	kindtest.Expect(t, want, b.Reconcile("", name))
+	want.Enqueued = nil // the answer has not changed
+	kindtest.Expect(t, want, b.Reconcile("", name))
+	b.Env.PolicyNames.Keep(policy, nil)
+	kindtest.Expect(t, kindtest.Outcome{Units: map[unit.Key][]string{key: nil}}, b.Reconcile("", name))
+}
+
 // A name that cannot be resolved is named by the condition, whatever name servers answer.
 func TestNameThatIsNoDNSName(t *testing.T) {
 	servers := answers{"10.1": {"192.0.2.7"}}

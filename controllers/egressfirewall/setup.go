@@ -31,7 +31,8 @@ const (
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Names: env.Names, Events: env.Events, Triggers: env.Triggers}
 	nodes := &Nodes{Client: env.Client, Database: env.Database, Triggers: env.Triggers}
-	dns := &DNS{Client: env.Client, Database: env.Database, Resolver: env.Names, Triggers: env.Triggers}
+	dns := &DNS{Client: env.Client, Database: env.Database, Resolver: env.Names, Triggers: env.Triggers, Policies: &env.PolicyNames,
+		Load: env.Selectors.Load}
 	if env.IsPlan() {
 		dns.Resolver = Frozen{env.Names}
 	}

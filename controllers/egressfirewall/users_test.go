@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
@@ -66,7 +67,8 @@ func TestFirewallThatNamesASetDuringItsCreationIsEnqueued(t *testing.T) {
 			}
 			sets := map[string]reconcile.Reconciler{
 				"nodes": &Nodes{Client: c, Database: db, Triggers: triggers},
-				"names": &DNS{Client: c, Database: db, Resolver: silent{}, Triggers: triggers},
+				"names": &DNS{Client: c, Database: db, Resolver: silent{}, Triggers: triggers, Policies: &kind.SetUsers{},
+					Load: func(context.Context) error { return nil }},
 			}
 			for range 2 { // once more for the late firewall, as its watch does
 				if _, err := sets[name].Reconcile(t.Context(), ctrl.Request{NamespacedName: trigger.NameOf(set)}); err != nil {

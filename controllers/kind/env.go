@@ -64,6 +64,9 @@ type Env struct {
 	Served    *Served
 	Reserved  lookup.Lookup
 
+	// PolicyNames records the sets of DNS names that cluster-wide policies name, once Selectors are loaded.
+	PolicyNames SetUsers
+
 	// NetworkAddresses has the addresses in use of each Network. RestoreNetworks fills it from the ports that exist, and
 	// then enqueues each Network; it waits for the database. Attached counts the pods' interfaces on a Network; known is
 	// false before RestoreNetworks has succeeded. AttachedPods lists the pods that have any. Package podports sets these

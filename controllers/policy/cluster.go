@@ -35,7 +35,9 @@ func (r *Cluster) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	if !found {
 		r.Selectors.Read(key, nil)
-		return ctrl.Result{}, r.settle(ctx, unit.Unit{Key: key}, nil)
+		err := r.settle(ctx, unit.Unit{Key: key}, nil)
+		r.keepNames(key, nil, err)
+		return ctrl.Result{}, err
 	}
 	read, invalid, err := r.use(ctx, policy)
 	if err != nil {
@@ -46,18 +48,30 @@ func (r *Cluster) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		// the groups and sets that wait for a pod enqueue this policy when they are created; until then the previous rules stay
 		return ctrl.Result{}, nil
 	}
+	names := topology.ClusterPolicyNames(read)
+	if !r.named(names) {
+		return ctrl.Result{}, nil // the sets enqueue this policy when they are created; until then the previous rules stay
+	}
 	if read.Logging, err = annotation.Of(ctx, r.Client, r.Events, policy); err != nil {
 		return ctrl.Result{}, err
 	}
 	applied := r.settle(ctx, topology.ClusterPolicyUnit(read), selectors)
+	r.keepNames(key, names, applied)
 	return ctrl.Result{}, errors.Join(applied, r.report(ctx, policy, read, invalid, applied))
 }
 
 func (r *Cluster) use(ctx context.Context, policy client.Object) (read facts.ClusterPolicy, invalid, err error) {
-	return readPolicy(ctx, r.Reconciler, unit.NewKey(r.Kind.Name, policy.GetName()), topology.ClusterPolicySelectors,
+	key := unit.NewKey(r.Kind.Name, policy.GetName())
+	read, invalid, err = readPolicy(ctx, r.Reconciler, key, topology.ClusterPolicySelectors,
 		func(numbers facts.Numbers, nodes facts.NodesOf) (facts.ClusterPolicy, error) {
 			return facts.ParseClusterPolicy(policy, numbers, nodes)
 		})
+	if err == nil {
+		for _, set := range r.Names.Add(key, topology.ClusterPolicyNames(read)) {
+			r.Triggers.EnqueueUnit(set) // another user may have ended, and the set with it
+		}
+	}
+	return read, invalid, err
 }
 
 // load reads all policies of the kind into the selectors.

@@ -14,6 +14,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
 )
 
 // report writes in a policy's status whether it is in force, and records an event if it is not.
@@ -21,6 +22,9 @@ func (r *Cluster) report(ctx context.Context, policy client.Object, read facts.C
 	condition := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue,
 		Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: policy.GetGeneration(),
 		Message: fmt.Sprintf("rules in force: %d of ingress, %d of egress", len(read.Ingress), len(read.Egress))}
+	if text := r.unresolved(topology.ClusterPolicyNames(read)); text != "" {
+		condition.Message += "; names without addresses: " + text
+	}
 	var refused *ovndb.RejectedError
 	switch {
 	case errors.As(applied, &refused):

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/acllog/annotation"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -28,6 +30,13 @@ type Database interface {
 	ApplyAll(ctx context.Context, units ...unit.Unit) error
 	// Retry applies a unit again as it is.
 	Retry(ctx context.Context, key unit.Key) error
+	// Wanted reports whether a non-empty unit was applied.
+	Wanted(key unit.Key) bool
+}
+
+// Answers has the answers of name servers.
+type Answers interface {
+	Known(name string) (addresses []netip.Addr, queried bool, err error)
 }
 
 // Reconciler reconciles NetworkPolicies.
@@ -37,6 +46,9 @@ type Reconciler struct {
 	Selectors *selection.Selectors
 	Events    events.EventRecorder
 	Triggers  *trigger.Set
+	// Names records which policies name the sets of DNS names, and Answers has the names' addresses.
+	Names   *kind.SetUsers
+	Answers Answers
 	// Clusters reconcile the cluster-wide policies, Multi the MultiNetworkPolicies, QoS the EgressQoSes, and Multicast the
 	// namespaces that request it.
 	Clusters  []*Cluster

@@ -57,7 +57,7 @@ func adminEgress(action string, to []policyv1alpha1.AdminNetworkPolicyEgressPeer
 	read := clusterRuleSpec{action: action, ports: adminPorts(ports)}
 	for _, peer := range to {
 		pods := adminPods(policyv1alpha1.AdminNetworkPolicySubject{Namespaces: peer.Namespaces, Pods: peer.Pods})
-		read.peers = append(read.peers, clusterPeerSpec{pods, peer.Nodes, texts(peer.Networks), len(peer.DomainNames) > 0})
+		read.peers = append(read.peers, clusterPeerSpec{pods, peer.Nodes, texts(peer.Networks), texts(peer.DomainNames)})
 	}
 	return read
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -116,7 +117,7 @@ type clusterPeerSpec struct {
 	podsSpec
 	nodes    *metav1.LabelSelector
 	networks []string
-	domains  bool
+	domains  []string
 }
 
 // clusterPortSpec is a named port, all ports or a range of ports of a protocol, or an unsupported field.
@@ -210,8 +211,17 @@ func (p *clusterPolicyParser) rule(text, field string, spec clusterRuleSpec) Clu
 
 func (p *clusterPolicyParser) peer(spec clusterPeerSpec) (peer PolicyPeer, err error) {
 	switch {
-	case spec.domains:
-		return peer, errors.New("domainNames: not supported")
+	case len(spec.domains) > 0:
+		for i, text := range spec.domains {
+			if strings.HasPrefix(text, "*") {
+				return peer, fmt.Errorf("domainNames[%d]: %q: wildcards are not supported", i, text)
+			}
+			if err := CheckDNSName(text); err != nil {
+				return peer, fmt.Errorf("domainNames[%d]: %w", i, err)
+			}
+			peer.Domains = append(peer.Domains, CanonicalName(text))
+		}
+		return peer, nil
 	case spec.nodes != nil:
 		selector, err := metav1.LabelSelectorAsSelector(spec.nodes)
 		if err != nil {

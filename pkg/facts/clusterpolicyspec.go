@@ -28,7 +28,7 @@ func readClusterNetworkPolicy(policy *policyv1alpha2.ClusterNetworkPolicy) (fact
 		read := clusterRuleSpec{action: string(rule.Action), ports: protocolSpecs(rule.Protocols)}
 		for _, to := range rule.To {
 			read.peers = append(read.peers, clusterPeerSpec{podsSpec{to.Namespaces, to.Pods}, to.Nodes,
-				texts(to.Networks), len(to.DomainNames) > 0})
+				texts(to.Networks), texts(to.DomainNames)})
 		}
 		parsed.egress = append(parsed.egress, read)
 	}

@@ -47,10 +47,11 @@ type PolicyRule struct {
 	Text string
 }
 
-// PolicyPeer selects pods or networks.
+// PolicyPeer selects pods, networks or the addresses of DNS names in canonical form.
 type PolicyPeer struct {
 	Pods     *PodSelector
 	Networks []netip.Prefix
+	Domains  []string
 }
 
 // Numbers returns the port numbers that the pods of a selector give to a named port.

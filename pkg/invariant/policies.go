@@ -22,13 +22,18 @@ func policyInvariants() []Invariant {
 }
 
 // usedSets returns the sets that rules name.
-func usedSets(firewalls []networkv1alpha1.EgressFirewall) map[unit.Key]bool {
+func usedSets(firewalls []networkv1alpha1.EgressFirewall, policies []facts.ClusterPolicy) map[unit.Key]bool {
 	used := map[unit.Key]bool{}
 	for i := range firewalls {
 		if read, err := facts.ParseEgressFirewall(&firewalls[i], nil); err == nil {
 			for _, set := range topology.EgressFirewallSets(read) {
 				used[set] = true
 			}
+		}
+	}
+	for _, policy := range policies {
+		for _, set := range topology.ClusterPolicyNames(policy) {
+			used[set] = true
 		}
 	}
 	return used

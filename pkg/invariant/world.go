@@ -164,7 +164,7 @@ func newView(w World) *view {
 	for _, p := range w.MultiNetworkPolicies {
 		v.policies[topology.MultiNetworkPolicyKey(p.Policy.Namespace, p.Policy.Name)] = true
 	}
-	v.sets = usedSets(w.EgressFirewalls)
+	v.sets = usedSets(w.EgressFirewalls, v.clusterPolicies(nil))
 	for i := range w.EgressFirewalls {
 		v.firewalls[topology.EgressFirewallKey(w.EgressFirewalls[i].Namespace)] = true
 	}

@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"slices"
+
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -90,4 +92,18 @@ func ClusterPolicySelectors(p facts.ClusterPolicy) map[unit.Key]facts.PodSelecto
 		addSelectors(rule.PolicyRule, p.Subject, false, group, set)
 	}
 	return all
+}
+
+// ClusterPolicyNames lists the sets of DNS names that the policy's ACLs name, sorted. They must exist, as for
+// NetworkPolicyUnit.
+func ClusterPolicyNames(p facts.ClusterPolicy) (sets []unit.Key) {
+	for _, rule := range p.Egress {
+		for _, peer := range rule.Peers {
+			for _, name := range peer.Domains {
+				sets = append(sets, DNSKey(name))
+			}
+		}
+	}
+	slices.Sort(sets)
+	return slices.Compact(sets)
 }

@@ -113,7 +113,7 @@ func TestAdminPoliciesThatCannotBeRead(t *testing.T) {
 		{func(p *policyv1alpha1.AdminNetworkPolicySpec) {
 			p.Egress[0].Action, p.Egress[0].To[0] = allow,
 				policyv1alpha1.AdminNetworkPolicyEgressPeer{DomainNames: []policyv1alpha1.DomainName{"*.example.org"}}
-		}, "spec.egress[0].to[0].domainNames: not supported", 0},
+		}, `spec.egress[0].to[0].domainNames[0]: "*.example.org": wildcards are not supported`, 0},
 	} {
 		policy := adminPolicy(5, deny)
 		test.edit(&policy.Spec)

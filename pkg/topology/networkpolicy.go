@@ -194,6 +194,9 @@ func peersOf(r facts.PolicyRule, side policySide) peerMatch {
 		if peer.Pods != nil {
 			all = append(all, setsOf(side.peer, *peer.Pods))
 		}
+		for _, name := range peer.Domains {
+			all = append(all, ovnexpr.Sets(side.peer, addressSetName(DNSKey(name), families[0]), addressSetName(DNSKey(name), families[1])))
+		}
 	}
 	return peerMatch{some: ovnexpr.Or(append(all, ovnexpr.Networks(side.peer, r.Networks()...))...)}
 }

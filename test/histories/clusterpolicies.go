@@ -119,8 +119,9 @@ func clusterEgressPeer(r *rand.Rand) (peer policyv1alpha2.ClusterNetworkPolicyEg
 	case 1:
 		nodes := teams(r)
 		peer.Nodes = &nodes
-	case 2: // names are not supported
-		peer.DomainNames = []policyv1alpha2.DomainName{"www.example.org"}
+	case 2:
+		names := []policyv1alpha2.DomainName{"n1.example.org", "N3.example.org.", "bad.example.org", "*.example.org"}
+		peer.DomainNames = []policyv1alpha2.DomainName{names[r.IntN(4)]}
 	default:
 		peer.Namespaces, peer.Pods = clusterPods(r)
 	}

@@ -135,7 +135,7 @@ func lookup(_ context.Context, name string) (resolver.Answer, error) {
 		netip.MustParseAddr("2001:db8:113::" + n)}}, nil
 }
 
-// expectFirewalls expects the rules of each firewall and the sets that they name.
+// expectFirewalls expects the rules of each firewall, and the sets that they and cluster-wide policies name.
 func (o *oracle) expectFirewalls() {
 	sets := map[unit.Key]unit.Unit{}
 	for i := range o.firewalls {
@@ -145,8 +145,7 @@ func (o *oracle) expectFirewalls() {
 		o.units = append(o.units, topology.EgressFirewallUnit(read))
 		for _, set := range topology.EgressFirewallSets(read) {
 			if set.Kind() == topology.KindDNS {
-				answer, _ := lookup(context.Background(), set.Name())
-				sets[set] = topology.AddressSetUnit(set, answer.Addresses)
+				sets[set] = setOfName(set)
 				continue
 			}
 			var nodes []corev1.Node
@@ -156,9 +155,21 @@ func (o *oracle) expectFirewalls() {
 			sets[set] = topology.AddressSetUnit(set, facts.AddressesOfNodes(topology.SelectorOf(read, set), nodes))
 		}
 	}
+	for i := range o.clusterPolicies {
+		read, _ := o.clusterFacts(&o.clusterPolicies[i])
+		for _, set := range topology.ClusterPolicyNames(read) {
+			sets[set] = setOfName(set)
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(sets)) {
 		o.units = append(o.units, sets[key])
 	}
+}
+
+// setOfName is the set of the addresses of a DNS name.
+func setOfName(set unit.Key) unit.Unit {
+	answer, _ := lookup(context.Background(), set.Name())
+	return topology.AddressSetUnit(set, answer.Addresses)
 }
 
 // checkFirewalls checks that each firewall reports whether its rules are in force, and which names are unresolved.

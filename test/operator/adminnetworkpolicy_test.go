@@ -81,11 +81,11 @@ func (w *world) adminPolicies() {
 		"1 from-lport pass: ip4.dst == 172.18.0.11", "3 to-lport allow-related: ip")
 	w.policyRules("baselineadminnetworkpolicy/default", "3 from-lport allow-related: ip6.dst == 2001:db8::/32")
 
-	// Domain names are not supported: the condition reports it, and the rule allows nothing.
+	// Wildcards are not supported: the condition reports it, and the rule allows nothing.
 	guard.Spec.Egress[1] = policyv1alpha1.AdminNetworkPolicyEgressRule{Action: policyv1alpha1.AdminNetworkPolicyRuleActionAllow,
-		To: []policyv1alpha1.AdminNetworkPolicyEgressPeer{{DomainNames: []policyv1alpha1.DomainName{"www.example.org"}}}}
+		To: []policyv1alpha1.AdminNetworkPolicyEgressPeer{{DomainNames: []policyv1alpha1.DomainName{"*.example.org"}}}}
 	w.must(api.Update(w.Context(), guard))
-	w.inForce(guard, metav1.ConditionFalse, "spec.egress[1].to[0].domainNames: not supported")
+	w.inForce(guard, metav1.ConditionFalse, `domainNames[0]: "*.example.org": wildcards are not supported`)
 	w.policyRules("adminnetworkpolicy/guard", "1 from-lport drop: ip4.dst == 192.0.2.0/24 && tcp.dst == 443",
 		"3 to-lport allow-related: ip")
 }

@@ -205,6 +205,7 @@ func (r *reader) rule(tier, policy string, rule facts.PolicyRule, action facts.A
 		for _, network := range peer.Networks {
 			out.Peers = append(out.Peers, network.String())
 		}
+		out.Peers = append(out.Peers, peer.Domains...)
 	}
 	for _, pod := range r.pods {
 		if pod.Namespace == r.subject.Namespace && pod.Name == r.subject.Name || !peersMatch(rule, pod) {
