@@ -15,7 +15,7 @@ type SetUsers struct {
 	bySet  map[unit.Key]map[unit.Key]struct{} // set -> users
 }
 
-// Add records that a unit names sets, in addition to those of before. It returns the sets that it did not name before.
+// Add records that a unit names further sets. It returns the sets that it did not name before.
 func (u *SetUsers) Add(user unit.Key, sets []unit.Key) (added []unit.Key) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

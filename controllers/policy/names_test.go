@@ -24,7 +24,7 @@ func aPolicyForNames(names ...policyv1alpha2.DomainName) *policyv1alpha2.Cluster
 	return p
 }
 
-// make makes the set of a name, as its own reconciler does.
+// makeName makes the set of a name, as its own reconciler does.
 func makeName(b *kindtest.Bed, name string) unit.Key {
 	b.Seed(topology.AddressSetUnit(topology.DNSKey(name), []netip.Addr{netip.MustParseAddr("192.0.2.7")}))
 	return topology.DNSKey(name)

@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/test/lab"
@@ -261,6 +262,25 @@ func testNames(t *testing.T, f *fence, out, far []netip.Addr) {
 	defer serveNames(t, name, far...)()
 	f.rules(t, allow(named53(name)), deny(anywhere4), deny(anywhere6))
 	f.says(t, networkv1alpha1.ConditionResolved, metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected)
+	f.rules(t)
+	testNameOfPolicy(t, f, name, far)
+}
+
+// testNameOfPolicy lets the pods reach only a name by a cluster-wide policy, which the name server resolves to addresses.
+func testNameOfPolicy(t *testing.T, f *fence, name string, addresses []netip.Addr) {
+	installClusterPolicies(t)
+	p := &policyv1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "fence"}}
+	p.Spec.Tier = policyv1alpha2.AdminTier
+	p.Spec.Subject.Namespaces = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: fenced}}
+	p.Spec.Egress = []policyv1alpha2.ClusterNetworkPolicyEgressRule{
+		{Action: policyv1alpha2.ClusterNetworkPolicyRuleActionAccept,
+			To: []policyv1alpha2.ClusterNetworkPolicyEgressPeer{{DomainNames: []policyv1alpha2.DomainName{policyv1alpha2.DomainName(name)}}}},
+		{Action: policyv1alpha2.ClusterNetworkPolicyRuleActionDeny,
+			To: []policyv1alpha2.ClusterNetworkPolicyEgressPeer{{Networks: []policyv1alpha2.CIDR{"0.0.0.0/0", "::/0"}}}}}
+	bed.create(t, p)
+	f.reach(t, f.pods, addresses...)
+	bed.remove(t, p)
+	f.reach(t, f.pods, f.everywhere()...)
 }
 
 // useOutsideNameServer makes the operator resolve names at the host outside until the test's end.
