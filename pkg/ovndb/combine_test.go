@@ -35,8 +35,11 @@ func TestAValueThatOtherProgramsChange(t *testing.T) {
 	defer func() { cancel(); <-r.done }()
 	r.await(t, "the connection", r.Connected)
 
-	set := func(entries string) {
+	set := func(entries string) { // and let the engine read it: what changes between its reading and its writing is lost
 		ovs.Ctl("set", "Open_vSwitch", ".", `external_ids:ovn-bridge-mappings="`+entries+`"`)
+		if _, err := e.Drift(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	expect := func(want string) {
 		t.Helper()

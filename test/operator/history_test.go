@@ -111,7 +111,7 @@ func TestOperationsOfAPlan(t *testing.T) {
 	w.network(dualStack()...)
 	o := w.start()
 	w.join("n1")
-	w.podLabelled("n1", "web", "web")
+	w.port(w.podLabelled("n1", "web", "web"))
 	o.settle()
 	committed, policy := o.transactions(), policyObject("p", "web", "client")
 	var planned admin.Changes
