@@ -287,6 +287,7 @@ func (w *writer) record(p *Plan) {
 	for _, d := range p.Deletes {
 		ref := d.Ref
 		w.ledger.forgetRow(ref, w.session.schema.Tables[ref.Table].Shared)
+		w.loseBelow(ref.UUID)
 	}
 	for _, c := range p.Inserts { // a new row is empty, whatever its predecessor had
 		for _, name := range w.session.schema.Tables[c.Table].Shared {
@@ -315,6 +316,17 @@ func (w *writer) record(p *Plan) {
 	}
 }
 
+// loseBelow records that units have lost their elements of a row that we deleted. What they lack is not foreign, even if the
+// row is made again before they are planned.
+func (w *writer) loseBelow(row string) {
+	for key := range w.engine.desired.below[row] {
+		if st := w.engine.desired.units[key]; needs(st.unit, row) {
+			st.clean = false
+			w.engine.enqueue(key)
+		}
+	}
+}
+
 // lacks reports whether the ledger lacks an element that a unit adds to a row.
 func (w *writer) lacks(u unit.Unit, row unit.Ref) bool {
 	return slices.ContainsFunc(u.Members, func(m unit.Membership) bool {
@@ -339,12 +351,13 @@ func (w *writer) settle(group []plannedUnit, refused error) {
 		}
 		// also for a unit that was replaced meanwhile, because the difference is not found again
 		w.reportDrift(planned, st, refused != nil)
-		if st.version != planned.version {
-			continue
-		}
 		err := planned.pending
 		if refused != nil {
 			err = &RejectedError{planned.key, refused}
+		}
+		if st.version != planned.version {
+			st.clean = st.clean && err == nil // even if it was replaced by an equal unit: it has no rows while it waits
+			continue
 		}
 		w.block(st.unit, refused != nil)
 		waited, before := len(st.waiters) > 0, st.last
