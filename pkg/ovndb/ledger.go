@@ -23,13 +23,20 @@ type ledger struct {
 	slots map[slot]map[string]string // element -> value of a map's pair, "" for sets
 	// only for sets; most elements are in one slot, for which a map would be large
 	byElement map[string][]slot
-	// made holds rows that we inserted and that the copy lacks. A removal that the copy reports for such a row is
-	// that of its predecessor.
-	made map[string]struct{}
+	// made counts by row our insertions that the copy has not reported. A removal that the copy reports for such a row is
+	// that of a predecessor.
+	made map[string]int
 }
 
 func newLedger() *ledger {
-	return &ledger{slots: map[slot]map[string]string{}, byElement: map[string][]slot{}, made: map[string]struct{}{}}
+	return &ledger{slots: map[slot]map[string]string{}, byElement: map[string][]slot{}, made: map[string]int{}}
+}
+
+// reported records that the copy has reported an insertion of a row.
+func (l *ledger) reported(row string) {
+	if l.made[row]--; l.made[row] <= 0 {
+		delete(l.made, row)
+	}
 }
 
 // get returns the value of an element and whether the slot holds it.

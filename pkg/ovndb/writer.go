@@ -19,6 +19,8 @@ type writer struct {
 	fence   *fence // nil: the database has one possible writer
 	beats   int    // heartbeats of this session
 	notes   notes
+	// commits counts the plans that were recorded.
+	commits uint64
 	// unaudited holds the rows that the current audit has not read yet.
 	unaudited []unit.Ref
 }
@@ -97,14 +99,15 @@ func (w *writer) absorb() {
 func (w *writer) absorbRow(c rowChange) {
 	e := w.engine
 	t := w.session.schema.Tables[c.ref.Table]
-	if c.event == RowAdded {
-		delete(w.ledger.made, c.ref.UUID)
+	own := c.event == RowAdded && w.ledger.made[c.ref.UUID] > 0 // it has what we inserted, and the ledger is ahead of it
+	if own {
+		w.ledger.reported(c.ref.UUID)
 	}
 	w.session.has(c.owner, c.ref.Table)
-	if _, made := w.ledger.made[c.ref.UUID]; c.event == RowRemoved && !made && !w.session.hasRow(c.ref.Table, c.ref.UUID) {
+	if c.event == RowRemoved && w.ledger.made[c.ref.UUID] == 0 && !w.session.hasRow(c.ref.Table, c.ref.UUID) {
 		w.ledger.forgetRow(c.ref, t.Shared)
 	}
-	if c.row != nil && c.event != RowRemoved {
+	if c.row != nil && c.event != RowRemoved && !own {
 		w.absorbShared(c, t)
 	}
 	switch owner, ok := e.desired.rows[c.ref.UUID]; {
@@ -281,6 +284,7 @@ func (w *writer) record(p *Plan) {
 	e := w.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	w.commits++
 	for _, m := range p.Removes {
 		w.ledger.remove(slot{m.Parent, m.Column}, m.Element)
 	}
@@ -299,17 +303,18 @@ func (w *writer) record(p *Plan) {
 	}
 	for _, c := range p.Inserts {
 		w.session.has(c.Owner, c.Table)
-		if id := uuidOf(c.Model); !w.session.hasRow(c.Table, id) {
-			w.ledger.made[id] = struct{}{}
-		}
+		w.ledger.made[uuidOf(c.Model)]++
 		row := unit.Ref{Table: c.Table, UUID: uuidOf(c.Model)}
 		w.wakeBelow(row, func(st *unitState) bool {
 			if st.unit.Key == e.desired.rows[row.UUID] {
 				return false
 			}
 			lacks := w.lacks(st.unit, row)
-			if lacks && !needs(st.unit, row.UUID) {
+			switch {
+			case lacks && !needs(st.unit, row.UUID):
 				st.change() // it has joined since the insertion was planned
+			case lacks:
+				st.clean, st.lost = false, w.commits // it was planned while the row's predecessor was there
 			}
 			return lacks || st.last != nil
 		})
@@ -321,7 +326,7 @@ func (w *writer) record(p *Plan) {
 func (w *writer) loseBelow(row string) {
 	for key := range w.engine.desired.below[row] {
 		if st := w.engine.desired.units[key]; needs(st.unit, row) {
-			st.clean = false
+			st.clean, st.lost = false, w.commits
 			w.engine.enqueue(key)
 		}
 	}
@@ -362,7 +367,8 @@ func (w *writer) settle(group []plannedUnit, refused error) {
 		w.block(st.unit, refused != nil)
 		waited, before := len(st.waiters) > 0, st.last
 		st.answer(err)
-		st.last, st.clean = err, err == nil
+		// a unit of the group of the deletion was planned while the row existed
+		st.last, st.clean = err, err == nil && (st.lost == 0 || st.lost != w.commits)
 		if !waited && (before == nil) != (err == nil) {
 			e.onSettled(planned.key, err)
 		}
