@@ -10,7 +10,7 @@ NODES ?= 2
 NODE ?= 1
 # A failed test is repeated once, and reported at the end in either case, because OVN's daemons can abort on their own, as ovn-controller
 # 25.03 does when a port and its interface disappear at once. No test of Weft is known to need it. More than three failures are not repeated,
-# because they are no coincidence. A package that fails outside of its tests is not repeated either.
+# because they are no coincidence. A package that fails outside of its tests fails the run.
 GOTEST := go run ./test/repeat --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test
 
 # The packages whose tests last longest start first. Tests wait more than they compute, so one package more than there are processors

@@ -32,6 +32,7 @@ const lookupPatience = 10 * time.Second
 
 func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	flags := flag.NewFlagSet("weft-capture", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // an error is returned; the usage is that of kubectl weft capture
 	remote := flags.String("ovs", "unix:/run/openvswitch/db.sock", "OVSDB remote of Open vSwitch")
 	uid := flags.String("pod-uid", "", "UID of the pod")
 	ifName := flags.String("interface", "eth0", "name of the interface in the pod")

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"net/netip"
@@ -45,20 +46,19 @@ func (f Filter) Check() error {
 
 // Offsets in an Ethernet frame without a VLAN tag, in bytes (RFC 791, RFC 8200).
 const (
-	etherType     = 12
-	headerIPv4    = 14
-	fragmentIPv4  = 20
-	protocolIPv4  = 23
-	sourceIPv4    = 26
-	nextHeader    = 20
-	sourceIPv6    = 22
-	portsIPv6     = 54
-	fragmentMask  = 0x1fff
-	addressLength = 16 // of IPv6
-	portLength    = 2
+	etherType    = 12
+	headerIPv4   = 14
+	fragmentIPv4 = 20
+	protocolIPv4 = 23
+	sourceIPv4   = 26
+	nextHeader   = 20
+	sourceIPv6   = 22
+	portsIPv6    = 54
+	fragmentMask = 0x1fff
+	portLength   = 2
 )
 
-// program returns the filter for the kernel (RFC 9669's predecessor, cBPF). It does not follow extension headers of IPv6.
+// program returns the filter for the kernel. It does not follow extension headers of IPv6.
 func (f Filter) program() ([]bpf.RawInstruction, error) {
 	if err := f.Check(); err != nil || f == (Filter{}) {
 		return nil, err
@@ -210,19 +210,15 @@ func (p *assembler) address(bytes []byte, source uint32, label string) {
 	const word = 4
 	for i := 0; i < len(bytes); i += word {
 		p.load(source+uint32(i), word) //nolint:gosec // an address has at most 16 bytes
-		p.unless(wordOf(bytes[i:]), label+" destination")
+		p.unless(binary.BigEndian.Uint32(bytes[i:]), label+" destination")
 	}
-	p.when(wordOf(bytes[len(bytes)-word:]), label)
+	p.when(binary.BigEndian.Uint32(bytes[len(bytes)-word:]), label)
 	p.mark(label + " destination")
 	for i := 0; i < len(bytes); i += word {
 		p.load(source+uint32(len(bytes)+i), word) //nolint:gosec // the same
-		p.require(wordOf(bytes[i:]))
+		p.require(binary.BigEndian.Uint32(bytes[i:]))
 	}
 	p.mark(label)
-}
-
-func wordOf(b []byte) uint32 {
-	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
 }
 
 // assemble accepts what reached the end, and resolves the labels.

@@ -121,10 +121,10 @@ func stateOf(states []networkv1alpha1.NetworkStatus, cidr netip.Prefix) networkv
 	return ""
 }
 
-// Judged reports whether status.networks belongs to the present spec: it has each network of the spec, and any other
+// isJudged reports whether status.networks belongs to the present spec: it has each network of the spec, and any other
 // network of it is leaving. After an edit of the spec it does not until the networks are judged again. A spec that
 // ParseClusterNetwork refuses counts as judged.
-func Judged(cn *networkv1alpha1.ClusterNetwork) bool {
+func isJudged(cn *networkv1alpha1.ClusterNetwork) bool {
 	plan, err := ParseClusterNetwork(cn)
 	if err != nil {
 		return true
@@ -143,7 +143,7 @@ func Judged(cn *networkv1alpha1.ClusterNetwork) bool {
 // may lack a removed network that pods still use. Networks that were never judged are not awaited, because without a Node
 // they are not judged at all.
 func AwaitsJudgement(cn *networkv1alpha1.ClusterNetwork) bool {
-	return len(cn.Status.Networks) > 0 && !Judged(cn)
+	return len(cn.Status.Networks) > 0 && !isJudged(cn)
 }
 
 // PlanInForce returns the part of a ClusterNetwork's spec that nodes may use, by status.networks. Before the networks

@@ -45,7 +45,7 @@ type unitState struct {
 	last    error  // outcome of the last plan
 	version uint64 // counts how often the unit was replaced
 	clean   bool   // this version is committed: any difference from now on is a foreign change
-	lost    uint64 // the commit that deleted a row with elements of the unit (writer.commits)
+	lost    uint64 // the commit that deleted a row with elements of the unit (Engine.commits)
 	repairs repairs
 	cause   Cause // of the last Apply
 }

@@ -45,6 +45,7 @@ type Engine struct {
 	drift      *driftLog
 	reportOnly bool          // foreign changes are reported and not repaired
 	changes    []rowChange   // changed rows that the writer has not processed
+	commits    uint64        // how many plans were recorded
 	signal     chan struct{} // wakes the writer
 	online     bool
 

@@ -19,8 +19,6 @@ type writer struct {
 	fence   *fence // nil: the database has one possible writer
 	beats   int    // heartbeats of this session
 	notes   notes
-	// commits counts the plans that were recorded.
-	commits uint64
 	// unaudited holds the rows that the current audit has not read yet.
 	unaudited []unit.Ref
 }
@@ -284,7 +282,7 @@ func (w *writer) record(p *Plan) {
 	e := w.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	w.commits++
+	e.commits++
 	for _, m := range p.Removes {
 		w.ledger.remove(slot{m.Parent, m.Column}, m.Element)
 	}
@@ -314,7 +312,7 @@ func (w *writer) record(p *Plan) {
 			case lacks && !needs(st.unit, row.UUID):
 				st.change() // it has joined since the insertion was planned
 			case lacks:
-				st.clean, st.lost = false, w.commits // it was planned while the row's predecessor was there
+				st.clean, st.lost = false, e.commits // it was planned while the row's predecessor was there
 			}
 			return lacks || st.last != nil
 		})
@@ -326,7 +324,7 @@ func (w *writer) record(p *Plan) {
 func (w *writer) loseBelow(row string) {
 	for key := range w.engine.desired.below[row] {
 		if st := w.engine.desired.units[key]; needs(st.unit, row) {
-			st.clean, st.lost = false, w.commits
+			st.clean, st.lost = false, w.engine.commits
 			w.engine.enqueue(key)
 		}
 	}
@@ -368,7 +366,7 @@ func (w *writer) settle(group []plannedUnit, refused error) {
 		waited, before := len(st.waiters) > 0, st.last
 		st.answer(err)
 		// a unit of the group of the deletion was planned while the row existed
-		st.last, st.clean = err, err == nil && (st.lost == 0 || st.lost != w.commits)
+		st.last, st.clean = err, err == nil && st.lost != e.commits
 		if !waited && (before == nil) != (err == nil) {
 			e.onSettled(planned.key, err)
 		}

@@ -38,6 +38,7 @@ func TestCapture(t *testing.T) {
 		if code != 0 || len(lines) != packets || !strings.Contains(out, " TCP SYN, ") {
 			t.Errorf("exit code %d, %d packets:\n%s%s", code, len(lines), out, errs)
 		}
+		t.Log("\n" + out)
 		for _, line := range lines {
 			if !strings.Contains(line, from[i].String()) || !strings.Contains(line, ":7000") {
 				t.Errorf("a packet of another connection: %s", line)
@@ -60,4 +61,7 @@ func TestCapture(t *testing.T) {
 	w.expect(2, "", []string{"capture", namespace + "/none"}, "there is no pod "+namespace+"/none")
 	w.expect(2, "", []string{"capture", name, "--interface=net7"}, "has no interface net7 of a pod")
 	w.expect(2, "", []string{"capture", name, "--protocol=http"}, `"http" is not one of`)
+	if _, errs, _ := w.run("", "capture", name, "--host=web"); strings.Contains(errs, "Usage") || !strings.Contains(errs, `"web" for flag -host`) {
+		t.Errorf("an address that is none: %s", errs)
+	}
 }

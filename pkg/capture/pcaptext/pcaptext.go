@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"strings"
 
@@ -52,17 +53,10 @@ func endsOf(packet gopacket.Packet) (source, destination string) {
 		source, destination = link.LinkFlow().Src().String(), link.LinkFlow().Dst().String()
 	}
 	if transport := packet.TransportLayer(); transport != nil {
-		source = joined(source, transport.TransportFlow().Src().String())
-		destination = joined(destination, transport.TransportFlow().Dst().String())
+		source = net.JoinHostPort(source, transport.TransportFlow().Src().String())
+		destination = net.JoinHostPort(destination, transport.TransportFlow().Dst().String())
 	}
 	return source, destination
-}
-
-func joined(host, port string) string {
-	if address, err := netip.ParseAddr(host); err == nil && address.Is6() {
-		return "[" + host + "]:" + port
-	}
-	return host + ":" + port
 }
 
 // whatIs names the innermost protocol that decides about a packet, with its flags or its type.
