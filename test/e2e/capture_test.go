@@ -61,7 +61,8 @@ func TestCapture(t *testing.T) {
 	w.expect(2, "", []string{"capture", namespace + "/none"}, "there is no pod "+namespace+"/none")
 	w.expect(2, "", []string{"capture", name, "--interface=net7"}, "has no interface net7 of a pod")
 	w.expect(2, "", []string{"capture", name, "--protocol=http"}, `"http" is not one of`)
-	if _, errs, _ := w.run("", "capture", name, "--host=web"); strings.Contains(errs, "Usage") || !strings.Contains(errs, `"web" for flag -host`) {
+	_, errs, _ := w.run("", "capture", name, "--host=web")
+	if strings.Contains(errs, "Usage") || !strings.Contains(errs, `"web" for flag -host`) {
 		t.Errorf("an address that is none: %s", errs)
 	}
 }
