@@ -37,7 +37,7 @@ func (r *rows) Apply(_ context.Context, u unit.Unit) error {
 }
 
 // RowsOf returns the rows of the last unit, whichever process applied it.
-func (r *rows) RowsOf(unit.Key) []unit.Row { return r.last.Rows }
+func (r *rows) RowsOf(unit.Key) ([]unit.Row, bool) { return r.last.Rows, true }
 
 // While an agent has not reported to a recreated NodeNetwork, the node's gateway stays, unless it was built for
 // another ID or other subnets. Another node may have those now: it would wait for its routes for ever, or share the

@@ -24,7 +24,7 @@ import (
 type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
 	// RowsOf returns a unit's rows, or the database's rows of a unit that this process has not applied.
-	RowsOf(key unit.Key) []unit.Row
+	RowsOf(key unit.Key) (rows []unit.Row, known bool)
 }
 
 // Reconciler reconciles a Node's gateway. Its request is the node.
@@ -88,8 +88,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // unknown: the sweep enqueues the node again.
 func (r *Reconciler) keep(ctx context.Context, nn *networkv1alpha1.NodeNetwork) error {
 	node, err := facts.ParseNodeNetwork(nn)
-	if err != nil || topology.IsGatewayOf(r.Database.RowsOf(topology.GatewayKey(nn.Name)), node) {
+	if err != nil {
 		return nil // the node's own controller reports the error
+	}
+	if rows, known := r.Database.RowsOf(topology.GatewayKey(nn.Name)); !known || topology.IsGatewayOf(rows, node) {
+		return nil
 	}
 	return r.vacate(ctx, nn.Name)
 }

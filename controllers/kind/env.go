@@ -38,7 +38,7 @@ type Database interface {
 	Has(table, column string) bool
 	Wanted(key unit.Key) bool
 	Owners() (owners map[unit.Key]int, ok bool)
-	RowsOf(key unit.Key) []unit.Row
+	RowsOf(key unit.Key) (rows []unit.Row, known bool)
 	Elements(ctx context.Context, table, uuid, column string) ([]string, error)
 	Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
 }

@@ -14,8 +14,8 @@ import (
 type recorder struct {
 	units  map[unit.Key]unit.Unit
 	has    func(table, column string) bool
-	before func(unit.Key) []unit.Row // returns the rows of a unit that the plan has not reached
-	unit   func(unit.Key) unit.Unit  // returns such a unit
+	before func(unit.Key) (rows []unit.Row, known bool) // returns the rows of a unit that the plan has not reached
+	unit   func(unit.Key) unit.Unit                     // returns such a unit
 }
 
 func newRecorder() *recorder { return &recorder{units: map[unit.Key]unit.Unit{}} }
@@ -86,9 +86,9 @@ func (r *recorder) ApplyAll(ctx context.Context, units ...unit.Unit) error {
 func (*recorder) Retry(context.Context, unit.Key) error { return nil }
 
 // RowsOf returns the planned rows of a unit, or its current rows.
-func (r *recorder) RowsOf(key unit.Key) []unit.Row {
+func (r *recorder) RowsOf(key unit.Key) (rows []unit.Row, known bool) {
 	if u, ok := r.units[key]; ok {
-		return u.Rows
+		return u.Rows, true
 	}
 	return r.before(key)
 }

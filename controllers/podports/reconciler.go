@@ -36,8 +36,9 @@ type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
 	// Ports lists the ports that exist; it is read once, before the first address is given.
 	Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
-	// RowsOf returns the rows of a unit, from the database if this process has not applied the unit.
-	RowsOf(key unit.Key) []unit.Row
+	// RowsOf returns the rows of a unit, from the database if this process has not applied the unit. known is false while the
+	// database is away; on its return, the sweep enqueues the owner.
+	RowsOf(key unit.Key) (rows []unit.Row, known bool)
 }
 
 // Selectors records which groups and sets of pods are in use.
@@ -89,7 +90,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	wanted, err := networks.Parse(pod.Annotations, pod.Namespace)
 	if err != nil { // what the pod has stays
-		return ctrl.Result{}, errors.Join(r.stay(ctx, &pod), r.report(ctx, &pod, networkv1alpha1.ReasonInvalidRequest, []string{err.Error()}))
+		_, _, kept := r.stay(ctx, &pod)
+		return ctrl.Result{}, errors.Join(kept, r.report(ctx, &pod, networkv1alpha1.ReasonInvalidRequest, []string{err.Error()}))
 	}
 	return ctrl.Result{}, r.ensure(ctx, &pod, wanted)
 }
@@ -105,7 +107,8 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []netwo
 	case err != nil:
 		return err
 	case nn.Status.Chassis == "":
-		return r.stay(ctx, pod) // the agent's report enqueues the pod
+		_, _, err := r.stay(ctx, pod)
+		return err // the agent's report enqueues the pod
 	}
 	selected, err := r.selectedBy(ctx, pod)
 	if err != nil {
@@ -166,16 +169,28 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []netwo
 }
 
 // freeze leaves all ports of a pod as they are, because one of them is on a Network that is invalid now. It reports the requests for
-// which the pod has no port.
+// which the pod has no port. The database may have lost a port whose address the pod still holds.
 func (r *Reconciler) freeze(ctx context.Context, pod *corev1.Pod, attempts []attempt, cause attempt) error {
+	rows, known, kept := r.stay(ctx, pod)
+	if !known {
+		return kept
+	}
+	has := map[string]bool{}
+	for _, row := range rows {
+		if port, ok := row.Model.(*nbdb.LogicalSwitchPort); ok {
+			if have, _, ok, err := readPort(port); ok && err == nil {
+				has[have.owner] = true
+			}
+		}
+	}
 	var failed []string
 	for _, a := range attempts {
-		if _, has := r.holders.networkOf(client.ObjectKeyFromObject(pod), a.owner); !has {
+		if !has[a.owner] {
 			failed = append(failed, fmt.Sprintf("%s: it waits, because the pod is attached to a Network that is invalid: %v",
 				a.request, cause.failed))
 		}
 	}
-	return errors.Join(r.stay(ctx, pod), r.report(ctx, pod, networkv1alpha1.ReasonNotAllocated, failed))
+	return errors.Join(kept, r.report(ctx, pod, networkv1alpha1.ReasonNotAllocated, failed))
 }
 
 // attempt is one request of a pod on a Network, with what is known of it before an address is given.

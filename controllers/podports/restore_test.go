@@ -12,6 +12,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/podcondition"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 	"github.com/weft-network/weft/test/kindtest"
@@ -67,7 +68,8 @@ func existingPorts(t *testing.T) (found []*nbdb.LogicalSwitchPort) {
 	t.Helper()
 	b, _ := selectedBed(t)
 	b.Reconcile("demo", "web")
-	for _, row := range b.Database.RowsOf(web) {
+	rows, _ := b.Database.RowsOf(web)
+	for _, row := range rows {
 		if port, ok := row.Model.(*nbdb.LogicalSwitchPort); ok {
 			port.ExternalIDs[unit.OwnerKey] = string(web)
 			found = append(found, port)
@@ -77,6 +79,28 @@ func existingPorts(t *testing.T) (found []*nbdb.LogicalSwitchPort) {
 		t.Fatalf("demo/web has %d ports", len(found))
 	}
 	return found
+}
+
+// The database may lose the port of a pod whose Network became invalid, before this process has applied it. The pod's condition says
+// so, unless the database is away.
+func TestALostPortOnAnInvalidNetworkIsReported(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		b, _ := selectedBed(t)
+		b.Database.ExistingPorts = existingPorts(t)
+		if err := b.Env.RestoreNetworks(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		blue := kindtest.Get(b, &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "blue"}})
+		blue.Spec.ExcludeSubnets = []networkv1alpha1.CIDR{"192.0.2.0/24"}
+		b.Update(blue)
+		b.Database.Away = away
+		b.Reconcile("demo", "web")
+		pod := kindtest.Get(b, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web"}})
+		c := podcondition.Find(pod, networkv1alpha1.PodNetworksAllocated)
+		if reported := c != nil && c.Status == corev1.ConditionFalse; reported == away {
+			t.Errorf("condition %+v of a pod without its port, database away: %t", c, away)
+		}
+	}
 }
 
 // A port whose address is another pod's by now, and for which no address is left, goes and does not count any more.

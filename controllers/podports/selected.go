@@ -28,17 +28,17 @@ func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (func(netw
 	}, nil
 }
 
-// stay leaves the ports of a pod whose requests cannot be served at present as they are. Their groups and sets follow
-// the policies.
-func (r *Reconciler) stay(ctx context.Context, pod *corev1.Pod) error {
-	rows := r.Database.RowsOf(topology.PodPortsKey(pod.Namespace, pod.Name))
+// stay leaves the ports of a pod whose requests cannot be served at present as they are, and returns their rows if they are known.
+// Their groups and sets follow the policies.
+func (r *Reconciler) stay(ctx context.Context, pod *corev1.Pod) (rows []unit.Row, known bool, err error) {
+	rows, known = r.Database.RowsOf(topology.PodPortsKey(pod.Namespace, pod.Name))
 	if len(rows) == 0 {
-		return nil
+		return nil, known, nil
 	}
 	selected, err := r.selectedBy(ctx, pod)
 	if err != nil {
-		return err
+		return nil, false, err
 	}
-	return ovndb.IgnorePending(r.Database.Apply(ctx,
+	return rows, true, ovndb.IgnorePending(r.Database.Apply(ctx,
 		topology.KeptPortsUnit(pod.Namespace, pod.Name, pod.Spec.NodeName, rows, selected)))
 }

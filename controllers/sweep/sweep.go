@@ -114,7 +114,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return result, r.dismiss(ctx, owners)
 }
 
-// dismiss enqueues awaited units without rows whose objects do not exist.
+// dismiss enqueues awaited units without rows: those whose objects do not exist, and those that this process has not applied, whose
+// rows another program may have deleted.
 func (r *Reconciler) dismiss(ctx context.Context, owners map[unit.Key]int) error {
 	for _, key := range r.Awaited() {
 		if owners[key] > 0 {
@@ -124,8 +125,11 @@ func (r *Reconciler) dismiss(ctx context.Context, owners map[unit.Key]int) error
 		if err != nil {
 			return err
 		}
-		if where == nowhere {
+		switch {
+		case where == nowhere:
 			r.Triggers.EnqueueUnit(key)
+		case where == cached && !r.Database.Wanted(key):
+			r.Triggers.Of(key.Kind()).EnqueueLast(trigger.NameOf(key))
 		}
 	}
 	return nil

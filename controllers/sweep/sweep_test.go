@@ -141,16 +141,23 @@ func TestReconcile(t *testing.T) {
 			enqueued: []string{"service/demo/front"},
 		},
 		"a node that never arrives": {
-			rows: rows{owners: map[unit.Key]int{}}, cached: []client.Object{theNetwork, n1}, enqueued: []string{"node//n9"},
+			rows:   rows{owners: map[unit.Key]int{}, wanted: []unit.Key{topology.NodeKey("n1")}},
+			cached: []client.Object{theNetwork, n1}, enqueued: []string{"node//n9"},
 			awaited: []unit.Key{topology.NodeKey("n1"), topology.NodeKey("n9")},
 		},
 		"the port of a pod that is gone was deleted by somebody else": {
-			rows: rows{owners: map[unit.Key]int{}}, cached: []client.Object{theNetwork, web}, enqueued: []string{"podports/demo/gone"},
+			rows:   rows{owners: map[unit.Key]int{}, wanted: []unit.Key{topology.PodPortsKey("demo", "web")}},
+			cached: []client.Object{theNetwork, web}, enqueued: []string{"podports/demo/gone"},
 			awaited: []unit.Key{topology.PodPortsKey("demo", "web"), topology.PodPortsKey("demo", "gone")},
 		},
 		"somebody emptied the database before the sweep found a pod's port": {
-			rows: rows{owners: map[unit.Key]int{}}, cached: []client.Object{theNetwork, web}, enqueued: []string{"pod/demo/gone"},
+			rows:   rows{owners: map[unit.Key]int{}, wanted: []unit.Key{topology.PodKey("demo", "web")}},
+			cached: []client.Object{theNetwork, web}, enqueued: []string{"pod/demo/gone"},
 			awaited: []unit.Key{topology.PodKey("demo", "web"), topology.PodKey("demo", "gone")},
+		},
+		"somebody emptied the database before a pod with attachments was applied": {
+			rows: rows{owners: map[unit.Key]int{}}, cached: []client.Object{theNetwork, web}, enqueued: []string{"podports/demo/web"},
+			awaited: []unit.Key{topology.PodPortsKey("demo", "web")},
 		},
 		"a pod with attachments that is not cached yet": {
 			rows: rows{owners: map[unit.Key]int{}}, cached: []client.Object{theNetwork}, live: []client.Object{web},

@@ -87,9 +87,10 @@ func bare(text string) string {
 		}
 		depth := 0
 		for n, c := range text {
-			if c == '(' {
+			switch c {
+			case '(':
 				depth++
-			} else if c == ')' {
+			case ')':
 				depth--
 			}
 			if depth == 0 && n < len(text)-1 {

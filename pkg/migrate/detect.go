@@ -83,7 +83,7 @@ func isShared(k schema.GroupKind) bool {
 func programOf(o *unstructured.Unstructured) (p program, ok bool) {
 	for name, p := range programs {
 		prefix, isPrefix := strings.CutSuffix(name, "*")
-		if o.GetName() != name && !(isPrefix && strings.HasPrefix(o.GetName(), prefix)) {
+		if isIt := o.GetName() == name || isPrefix && strings.HasPrefix(o.GetName(), prefix); !isIt {
 			continue
 		}
 		key, value, _ := strings.Cut(p.label, "=")

@@ -110,7 +110,7 @@ func peersOf(r policyRule) (peers []networkingv1.NetworkPolicyPeer) {
 // clusterPolicy returns a ClusterNetworkPolicy of the tier Admin with all rules, or says why it is impossible.
 func (p *policy) clusterPolicy(name string, priority int32) (*policyv1alpha2.ClusterNetworkPolicy, error) {
 	made := &policyv1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	made.SetGroupVersionKind(policyv1alpha2.SchemeGroupVersion.WithKind("ClusterNetworkPolicy"))
+	made.SetGroupVersionKind(schema.GroupVersion(policyv1alpha2.GroupVersion).WithKind("ClusterNetworkPolicy"))
 	made.Spec.Tier, made.Spec.Priority = policyv1alpha2.AdminTier, priority
 	namespaces := p.namespaces
 	if p.namespace != "" {

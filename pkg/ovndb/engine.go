@@ -230,25 +230,25 @@ func (e *Engine) Owners() (owners map[unit.Key]int, ok bool) {
 	return s.owners(), true
 }
 
-// RowsOf returns the rows of a unit. For a unit that this process has not applied, it returns the rows in the
-// database, if it is connected. The caller must not change them.
-func (e *Engine) RowsOf(key unit.Key) (rows []unit.Row) {
+// RowsOf returns the rows of a unit. For a unit that this process has not applied, it returns the rows in the database; known is
+// false while the database is not connected. The caller must not change them.
+func (e *Engine) RowsOf(key unit.Key) (rows []unit.Row, known bool) {
 	e.mu.Lock()
 	if st := e.desired.units[key]; st != nil {
 		defer e.mu.Unlock()
-		return st.unit.Rows
+		return st.unit.Rows, true
 	}
 	e.mu.Unlock()
 	s := e.session()
 	if s == nil {
-		return nil
+		return nil, false
 	}
 	for _, ref := range s.ownedBy(key) {
 		if m := s.row(ref.Table, ref.UUID); m != nil {
 			rows = append(rows, unit.Row{Model: m})
 		}
 	}
-	return rows
+	return rows, true
 }
 
 // Unit returns the unit of a key as it is wanted now, with the memberships that it has joined. It is empty if none was

@@ -354,12 +354,12 @@ func TestDeletedWhileStopped(t *testing.T) {
 	if second.Wanted("pod/p1") {
 		t.Fatal("p1 is wanted before it was applied")
 	}
-	if got := second.RowsOf("pod/p1"); len(got) != 1 {
-		t.Errorf("rows of p1 in the database, before it was applied: %+v", got)
+	if got, known := second.RowsOf("pod/p1"); len(got) != 1 || !known {
+		t.Errorf("rows of p1 in the database, before it was applied: %+v, known: %t", got, known)
 	}
 	second.apply(t, empty(portUnit("n1", "p1", "u1", 16)))
-	if got := second.RowsOf("pod/p1"); len(got) != 0 {
-		t.Errorf("rows of p1, which wants none: %+v", got)
+	if got, known := second.RowsOf("pod/p1"); len(got) != 0 || !known {
+		t.Errorf("rows of p1, which wants none: %+v, known: %t", got, known)
 	}
 	if got := ports(nb, "n1"); got != "" {
 		t.Errorf("ports of n1 are %q", got)

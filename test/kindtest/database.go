@@ -263,10 +263,10 @@ func (d *Database) Owners() (owners map[unit.Key]int, ok bool) {
 }
 
 // RowsOf implements kind.Database.
-func (d *Database) RowsOf(key unit.Key) []unit.Row {
+func (d *Database) RowsOf(key unit.Key) (rows []unit.Row, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.units[key].Rows
+	return d.units[key].Rows, !d.Away || d.applied[key]
 }
 
 // Elements implements kind.Database.

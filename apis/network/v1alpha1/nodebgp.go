@@ -100,9 +100,9 @@ type NodeBGPRoute struct {
 type BGPSessionState string
 
 const (
-	// BGPEstablished: routes are exchanged.
+	// BGPEstablished means that routes are exchanged.
 	BGPEstablished BGPSessionState = "Established"
-	// BGPConnecting: there is no session, and the agent attempts to establish one.
+	// BGPConnecting means that there is no session, and the agent attempts to establish one.
 	BGPConnecting BGPSessionState = "Connecting"
 )
 

@@ -59,7 +59,9 @@ func (k *keys) watch(ctx context.Context) {
 				select {
 				case <-ctx.Done():
 					return
-				case <-watcher.Errors:
+				case err := <-watcher.Errors: // events may be lost, as after an overflow
+					k.log.Info("the passwords of BGPPeers are read again", "reason", err)
+					k.changed()
 				case <-watcher.Events:
 					k.changed()
 				}

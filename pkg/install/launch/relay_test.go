@@ -271,8 +271,11 @@ func TestARelayOutlivesItsSource(t *testing.T) {
 	poll.Eventually(t, 20*time.Second, func() error { // the monitor has the last write, after all others
 		out, err := exec.CommandContext(t.Context(), "ovsdb-client", "dump", "unix:"+r.path(member.RelayFiles+".sock"), "OVN_Southbound",
 			"Chassis", "external_ids").CombinedOutput()
-		if err != nil || !strings.Contains(string(out), `round="2"`) {
-			return fmt.Errorf("%v: %s", err, out)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		if !strings.Contains(string(out), `round="2"`) {
+			return fmt.Errorf("the monitor has %s", out)
 		}
 		return nil
 	})
