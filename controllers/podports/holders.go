@@ -7,6 +7,12 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
 )
 
 // held is what a pod has on a Network.
@@ -23,9 +29,11 @@ func ownerOf(pod types.NamespacedName, uid, ifName, hash string) string {
 	return strings.Join([]string{pod.Namespace, pod.Name, uid, ifName, hash}, "/")
 }
 
+// parts is the number of parts of an owner.
+const parts = 5
+
 // userName returns the pod and interface of an owner in a network's allocator: "demo/web@net1".
 func userName(owner string) string {
-	const parts = 5
 	if part := strings.Split(owner, "/"); len(part) == parts {
 		return part[0] + "/" + part[1] + "@" + part[3]
 	}
@@ -40,32 +48,70 @@ func podOf(owner string) string {
 	return ""
 }
 
+// isPortOf reports whether a row is the port of an attachment of a pod.
+func (h held) isPortOf(pod types.NamespacedName, row unit.Row) bool {
+	port, ok := row.Model.(*nbdb.LogicalSwitchPort)
+	part := strings.Split(h.owner, "/")
+	return ok && len(part) == parts && port.ExternalIDs[ovnexpr.RequestKey] == part[4] &&
+		port.UUID == topology.NetworkPortUUID(names.NetworkPort(h.network, pod.Namespace, pod.Name, h.ifName), part[2])
+}
+
 // holders remembers which attachments each pod has, and which pods wait for an address of a Network. The zero value is empty.
 type holders struct {
-	mu      sync.Mutex
-	byPod   map[types.NamespacedName]map[held]struct{}
-	on      map[string]int                               // network -> attachments in byPod
+	mu sync.Mutex
+	// byPod says of each attachment whether the database has its port. A pod keeps the addresses of a port that was lost.
+	byPod   map[types.NamespacedName]map[held]bool
+	on      map[string]int                               // network -> attachments in byPod with a port
 	waiting map[string]map[types.NamespacedName]struct{} // network -> pods
 }
 
+// add records an attachment with a port. added is false if it was recorded with one.
 func (h *holders) add(pod types.NamespacedName, a held) (added bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.byPod == nil {
-		h.byPod = map[types.NamespacedName]map[held]struct{}{}
+		h.byPod, h.on = map[types.NamespacedName]map[held]bool{}, map[string]int{}
 	}
 	if h.byPod[pod] == nil {
-		h.byPod[pod] = map[held]struct{}{}
+		h.byPod[pod] = map[held]bool{}
 	}
-	if _, had := h.byPod[pod][a]; had {
+	if h.byPod[pod][a] {
 		return false
 	}
-	h.byPod[pod][a] = struct{}{}
-	if h.on == nil {
-		h.on = map[string]int{}
-	}
+	h.byPod[pod][a] = true
 	h.on[a.network]++
 	return true
+}
+
+// found records which attachments of a pod have one of the ports in rows. It returns the Networks whose count has changed.
+func (h *holders) found(pod types.NamespacedName, rows []unit.Row) (changed []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for a, had := range h.byPod[pod] {
+		has := slices.ContainsFunc(rows, func(row unit.Row) bool { return a.isPortOf(pod, row) })
+		if had == has {
+			continue
+		}
+		h.byPod[pod][a] = has
+		if changed = append(changed, a.network); has {
+			h.on[a.network]++
+		} else {
+			h.on[a.network]--
+		}
+	}
+	return changed
+}
+
+// hasPort reports whether a pod has a port for the attachment of an owner.
+func (h *holders) hasPort(pod types.NamespacedName, owner string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for a, has := range h.byPod[pod] {
+		if a.owner == owner {
+			return has
+		}
+	}
+	return false
 }
 
 func (h *holders) has(pod types.NamespacedName, a held) bool {
@@ -97,11 +143,12 @@ func (h *holders) networkOf(pod types.NamespacedName, owner string) (network str
 func (h *holders) remove(pod types.NamespacedName, a held) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, had := h.byPod[pod][a]; !had {
-		return
-	}
+	hasPort := h.byPod[pod][a]
 	if delete(h.byPod[pod], a); len(h.byPod[pod]) == 0 {
 		delete(h.byPod, pod)
+	}
+	if !hasPort {
+		return
 	}
 	if h.on[a.network]--; h.on[a.network] == 0 {
 		delete(h.on, a.network)
@@ -147,9 +194,12 @@ func (h *holders) wake(network string) []types.NamespacedName {
 func (h *holders) copyTo(to *holders) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	to.byPod = make(map[types.NamespacedName]map[held]struct{}, len(h.byPod))
+	to.byPod = make(map[types.NamespacedName]map[held]bool, len(h.byPod))
 	for pod, all := range h.byPod {
 		to.byPod[pod] = maps.Clone(all)
 	}
 	to.on = maps.Clone(h.on)
+	if to.on == nil {
+		to.on = map[string]int{}
+	}
 }

@@ -90,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	wanted, err := networks.Parse(pod.Annotations, pod.Namespace)
 	if err != nil { // what the pod has stays
-		_, _, kept := r.stay(ctx, &pod)
+		_, kept := r.stay(ctx, &pod)
 		return ctrl.Result{}, errors.Join(kept, r.report(ctx, &pod, networkv1alpha1.ReasonInvalidRequest, []string{err.Error()}))
 	}
 	return ctrl.Result{}, r.ensure(ctx, &pod, wanted)
@@ -107,7 +107,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []netwo
 	case err != nil:
 		return err
 	case nn.Status.Chassis == "":
-		_, _, err := r.stay(ctx, pod)
+		_, err := r.stay(ctx, pod)
 		return err // the agent's report enqueues the pod
 	}
 	selected, err := r.selectedBy(ctx, pod)
@@ -169,28 +169,20 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []netwo
 }
 
 // freeze leaves all ports of a pod as they are, because one of them is on a Network that is invalid now. It reports the requests for
-// which the pod has no port. The database may have lost a port whose address the pod still holds.
+// which the pod has no port.
 func (r *Reconciler) freeze(ctx context.Context, pod *corev1.Pod, attempts []attempt, cause attempt) error {
-	rows, known, kept := r.stay(ctx, pod)
+	known, err := r.stay(ctx, pod)
 	if !known {
-		return kept
-	}
-	has := map[string]bool{}
-	for _, row := range rows {
-		if port, ok := row.Model.(*nbdb.LogicalSwitchPort); ok {
-			if have, _, ok, err := readPort(port); ok && err == nil {
-				has[have.owner] = true
-			}
-		}
+		return err
 	}
 	var failed []string
 	for _, a := range attempts {
-		if !has[a.owner] {
+		if !r.holders.hasPort(client.ObjectKeyFromObject(pod), a.owner) {
 			failed = append(failed, fmt.Sprintf("%s: it waits, because the pod is attached to a Network that is invalid: %v",
 				a.request, cause.failed))
 		}
 	}
-	return errors.Join(kept, r.report(ctx, pod, networkv1alpha1.ReasonNotAllocated, failed))
+	return errors.Join(err, r.report(ctx, pod, networkv1alpha1.ReasonNotAllocated, failed))
 }
 
 // attempt is one request of a pod on a Network, with what is known of it before an address is given.

@@ -13,7 +13,6 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
-	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -40,12 +39,12 @@ func (r *Reconciler) restore(ctx context.Context) error {
 		return fmt.Errorf("restore addresses of networks: %w", err)
 	}
 	for _, row := range ports {
-		have, port, ok, err := readPort(row)
+		port, ok, err := topology.ParsePodPortsRow(row)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Info("port cannot be read", "port", row.Name, "reason", err.Error())
 		}
 		if ok && err == nil {
-			r.restorePort(ctx, have, port)
+			r.restorePort(ctx, port, row.ExternalIDs[ovnexpr.RequestKey])
 		}
 	}
 	if err := r.restoreClaims(ctx); err != nil {
@@ -103,19 +102,10 @@ func (r *Reconciler) restorePools(ctx context.Context) error {
 	return nil
 }
 
-// readPort reads the attachment of a port; ok is false for a port that is not a pod's on a Network.
-func readPort(row *nbdb.LogicalSwitchPort) (have held, port topology.PodPortRow, ok bool, err error) {
-	if port, ok, err = topology.ParsePodPortsRow(row); !ok || err != nil {
-		return have, port, false, err
-	}
-	pod := types.NamespacedName{Namespace: port.Namespace, Name: port.Name}
-	owner := ownerOf(pod, port.UID, port.Interface, row.ExternalIDs[ovnexpr.RequestKey])
-	return held{network: port.Network, owner: owner, ifName: port.Interface}, port, true, nil
-}
-
 // restorePort restores the addresses of a port. Even if that fails, the pod has a port, which must go with the pod.
-func (r *Reconciler) restorePort(ctx context.Context, have held, port topology.PodPortRow) {
+func (r *Reconciler) restorePort(ctx context.Context, port topology.PodPortRow, hash string) {
 	pod := types.NamespacedName{Namespace: port.Namespace, Name: port.Name}
+	have := held{network: port.Network, owner: ownerOf(pod, port.UID, port.Interface, hash), ifName: port.Interface}
 	r.holders.add(pod, have)
 	addresses := r.Addresses.Of(port.Network)
 	on := addresses.NodeOf(port.Addresses)

@@ -12,6 +12,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/podcondition"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -81,25 +82,43 @@ func existingPorts(t *testing.T) (found []*nbdb.LogicalSwitchPort) {
 	return found
 }
 
-// The database may lose the port of a pod whose Network became invalid, before this process has applied it. The pod's condition says
-// so, unless the database is away.
+// The database may lose the port of a pod whose Network is invalid: before this process has applied it, or with the Network's switch,
+// which nobody can make again. The pod's condition says so, unless the database is away.
 func TestALostPortOnAnInvalidNetworkIsReported(t *testing.T) {
-	for _, away := range []bool{false, true} {
-		b, _ := selectedBed(t)
-		b.Database.ExistingPorts = existingPorts(t)
-		if err := b.Env.RestoreNetworks(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		blue := kindtest.Get(b, &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "blue"}})
-		blue.Spec.ExcludeSubnets = []networkv1alpha1.CIDR{"192.0.2.0/24"}
-		b.Update(blue)
-		b.Database.Away = away
-		b.Reconcile("demo", "web")
-		pod := kindtest.Get(b, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web"}})
-		c := podcondition.Find(pod, networkv1alpha1.PodNetworksAllocated)
-		if reported := c != nil && c.Status == corev1.ConditionFalse; reported == away {
-			t.Errorf("condition %+v of a pod without its port, database away: %t", c, away)
-		}
+	for name, c := range map[string]struct {
+		applied bool // by this process
+		lost    func(db *kindtest.Database)
+		want    bool
+	}{
+		"not applied":       {lost: func(*kindtest.Database) {}, want: true},
+		"not applied, away": {lost: func(db *kindtest.Database) { db.Away = true }},
+		"applied, away":     {applied: true, lost: func(db *kindtest.Database) { db.Away = true }},
+		"applied":           {applied: true, lost: func(*kindtest.Database) {}},
+		"without its switch": {applied: true, want: true, lost: func(db *kindtest.Database) {
+			db.Refusals[web] = &ovndb.PendingError{Unit: web, Absent: unit.Ref{Table: nbdb.LogicalSwitchTable, UUID: "s"}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, _ := selectedBed(t)
+			if c.applied {
+				b.Reconcile("demo", "web")
+			} else {
+				b.Database.ExistingPorts = existingPorts(t)
+			}
+			if err := b.Env.RestoreNetworks(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			blue := kindtest.Get(b, &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "blue"}})
+			blue.Spec.ExcludeSubnets = []networkv1alpha1.CIDR{"192.0.2.0/24"}
+			b.Update(blue)
+			c.lost(b.Database)
+			b.Reconcile("demo", "web")
+			pod := kindtest.Get(b, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web"}})
+			condition := podcondition.Find(pod, networkv1alpha1.PodNetworksAllocated)
+			if got := condition != nil && condition.Status == corev1.ConditionFalse; got != c.want {
+				t.Errorf("the condition is %+v, want one: %t", condition, c.want)
+			}
+		})
 	}
 }
 

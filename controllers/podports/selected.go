@@ -28,17 +28,28 @@ func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (func(netw
 	}, nil
 }
 
-// stay leaves the ports of a pod whose requests cannot be served at present as they are, and returns their rows if they are known.
-// Their groups and sets follow the policies.
-func (r *Reconciler) stay(ctx context.Context, pod *corev1.Pod) (rows []unit.Row, known bool, err error) {
-	rows, known = r.Database.RowsOf(topology.PodPortsKey(pod.Namespace, pod.Name))
-	if len(rows) == 0 {
-		return nil, known, nil
+// stay leaves the ports of a pod whose requests cannot be served at present as they are. Their groups and sets follow the policies.
+// known is false while it is unknown which of them the database has; when it is known, the pod is enqueued.
+func (r *Reconciler) stay(ctx context.Context, pod *corev1.Pod) (known bool, err error) {
+	rows, known := r.Database.RowsOf(topology.PodPortsKey(pod.Namespace, pod.Name))
+	if !known {
+		return false, nil
 	}
-	selected, err := r.selectedBy(ctx, pod)
-	if err != nil {
-		return nil, false, err
+	if len(rows) > 0 {
+		selected, err := r.selectedBy(ctx, pod)
+		if err != nil {
+			return false, err
+		}
+		err = r.Database.Apply(ctx, topology.KeptPortsUnit(pod.Namespace, pod.Name, pod.Spec.NodeName, rows, selected))
+		switch {
+		case ovndb.Lacks(err): // the rows of its Network are lost, and nobody can make them again while the Network is invalid
+			rows = nil
+		case err != nil:
+			return false, ovndb.IgnorePending(err)
+		}
 	}
-	return rows, true, ovndb.IgnorePending(r.Database.Apply(ctx,
-		topology.KeptPortsUnit(pod.Namespace, pod.Name, pod.Spec.NodeName, rows, selected)))
+	for _, network := range r.holders.found(client.ObjectKeyFromObject(pod), rows) {
+		r.count(network)
+	}
+	return true, nil
 }

@@ -155,7 +155,7 @@ func (e *Engine) submit(u unit.Unit, cause Cause) <-chan error {
 	if e.online {
 		st.waiters = append(st.waiters, done)
 	} else {
-		done <- st.postpone(&PendingError{u.Key, "database is not connected"})
+		done <- st.postpone(&PendingError{Unit: u.Key, Reason: "database is not connected"})
 	}
 	e.enqueue(u.Key)
 	return done
@@ -392,7 +392,7 @@ func (e *Engine) goOffline() {
 	e.online, e.writer = false, nil
 	for key, st := range e.desired.units {
 		if len(st.waiters) > 0 {
-			st.answer(st.postpone(&PendingError{key, "database connection was lost"}))
+			st.answer(st.postpone(&PendingError{Unit: key, Reason: "database connection was lost"}))
 		}
 	}
 }

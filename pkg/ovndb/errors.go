@@ -21,6 +21,9 @@ var errDisconnected = errors.New("not connected")
 type PendingError struct {
 	Unit   unit.Key
 	Reason string
+	// Absent is the row of another unit that the unit waits for; meanwhile the unit has no rows in the database. It is empty while
+	// the database is away.
+	Absent unit.Ref
 }
 
 // Error implements error.
@@ -30,6 +33,12 @@ func (e *PendingError) Error() string { return fmt.Sprintf("unit %s waits: %s", 
 func IsPending(err error) bool {
 	var pending *PendingError
 	return errors.As(err, &pending)
+}
+
+// Lacks reports whether err is a PendingError of a unit that waits for a row of another unit, and so has no rows in the database.
+func Lacks(err error) bool {
+	var pending *PendingError
+	return errors.As(err, &pending) && pending.Absent != unit.Ref{}
 }
 
 // IgnorePending returns nil for a PendingError and any other error unchanged.

@@ -242,7 +242,8 @@ func (w *writer) plan(keys []unit.Key) (Plan, []plannedUnit) {
 		}
 		planned := plannedUnit{key: key, version: st.version, cause: st.cause}
 		if absent := p.park(st); absent != nil {
-			planned.pending = &PendingError{key, fmt.Sprintf("row %s of %s is absent", absent.UUID, absent.Table)}
+			planned.pending = &PendingError{Unit: key, Reason: fmt.Sprintf("row %s of %s is absent", absent.UUID, absent.Table),
+				Absent: *absent}
 		}
 		group = append(group, planned)
 	}
