@@ -10,6 +10,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/database"
 	"github.com/weft-network/weft/controllers/egressip"
+	"github.com/weft-network/weft/controllers/externalroute"
 	"github.com/weft-network/weft/controllers/gateway"
 	"github.com/weft-network/weft/controllers/invariantcheck"
 	"github.com/weft-network/weft/controllers/kind"
@@ -77,6 +78,7 @@ func newDatabase(mgr ctrl.Manager, options Options, env *kind.Env) *database.Dat
 			if up {
 				env.Triggers.Enqueue(sweep.Name, theNetwork)
 				env.Triggers.Enqueue(topology.KindEgressIP, egressip.All)
+				env.Triggers.Enqueue(topology.KindExternalRoute, externalroute.All)
 				env.Triggers.Enqueue(topology.KindLoadBalancerPool, loadbalancer.All)
 				// Their units depend on what the server can store.
 				for _, name := range env.Floating.Book.Pods(networkv1alpha1.LocationNAT) {

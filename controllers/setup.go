@@ -18,6 +18,7 @@ import (
 	"github.com/weft-network/weft/controllers/database"
 	"github.com/weft-network/weft/controllers/egressfirewall"
 	"github.com/weft-network/weft/controllers/egressip"
+	"github.com/weft-network/weft/controllers/externalroute"
 	"github.com/weft-network/weft/controllers/floatinggate"
 	"github.com/weft-network/weft/controllers/floatingip"
 	"github.com/weft-network/weft/controllers/gateway"
@@ -54,6 +55,7 @@ var packages = []func(*kind.Env) []*kind.Kind{
 	loadbalancer.Kinds,
 	bgp.Kinds,
 	egressip.Kinds,
+	externalroute.Kinds,
 	egressfirewall.Kinds,
 	policy.Kinds,
 }

@@ -14,6 +14,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -34,6 +35,9 @@ type Reconciler struct {
 	Events   events.EventRecorder
 	// HasNone reports whether a node has no NodeNetwork and gets none for now.
 	HasNone func(node string) bool
+	// Restore returns when the pods' Addresses are known.
+	Restore   func(context.Context) error
+	Addresses *alloc.Allocator
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -73,6 +77,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedGateway", "BuildGateway", "%v", err)
 		return ctrl.Result{}, r.keep(ctx, &nn)
+	}
+	if err := r.addRouted(ctx, &read); err != nil {
+		return ctrl.Result{}, err
 	}
 	applied := r.Database.Apply(ctx, topology.GatewayUnit(read))
 	if refused := (*ovndb.RejectedError)(nil); errors.As(applied, &refused) {

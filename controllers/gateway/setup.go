@@ -1,13 +1,17 @@
 package gateway
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
@@ -19,7 +23,8 @@ const workers = 16
 
 // Kinds returns the kind of gateways' units. It needs env.HasNoNetwork, which package node's Kinds sets.
 func Kinds(env *kind.Env) []*kind.Kind {
-	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, HasNone: env.HasNoNetwork}
+	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, HasNone: env.HasNoNetwork,
+		Restore: func(ctx context.Context) error { return env.Restore(ctx) }, Addresses: env.Addresses} // package pod sets it later
 	return []*kind.Kind{{
 		Name: topology.KindGateway, Workers: workers, Reconciler: r,
 		Owner: func() client.Object { return &corev1.Node{} },
@@ -28,13 +33,25 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			{Object: &corev1.Node{}, Field: ByAddress, Values: IndexByAddress},
 			{Object: &networkv1alpha1.NodeNetwork{}, Field: ByAddress, Values: IndexByAddress},
 		},
-		Watches: []kind.Watch{
+		Watches: append(r.routedWatches(),
 			kind.Of(&corev1.Node{}, predicate.Funcs{UpdateFunc: nodeChanged}),
 			kind.Of(&networkv1alpha1.NodeNetwork{}, predicate.Funcs{UpdateFunc: networkChanged}),
 			kind.On(&corev1.Node{}, r.claimers()),
 			kind.On(&networkv1alpha1.NodeNetwork{}, r.claimers()),
-		},
+		),
 	}}
+}
+
+// everyNode returns a request for each node.
+func (r *Reconciler) everyNode(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	var nodes networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // only names are read
+		return nil // the cache returns no errors once it is in sync
+	}
+	for i := range nodes.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: nodes.Items[i].Name}})
+	}
+	return requests
 }
 
 // nodeChanged passes changes of the node's addresses.

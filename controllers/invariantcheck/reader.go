@@ -44,6 +44,7 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 		nodes    corev1.NodeList
 		networks networkv1alpha1.NodeNetworkList
 		egress   networkv1alpha1.EgressIPList
+		routes   networkv1alpha1.ExternalRouteList
 		cn       networkv1alpha1.ClusterNetwork
 
 		firewalls networkv1alpha1.EgressFirewallList
@@ -55,7 +56,7 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 		balancers networkv1alpha1.LoadBalancerPoolList
 	)
 	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress, &policies, &furthers,
-		&floating, &pools, &balancers, &qos} {
+		&floating, &pools, &balancers, &qos, &routes} {
 		// The objects are not changed, and copying all pods would be most of the work.
 		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return invariant.World{}, err
@@ -63,7 +64,8 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 	}
 	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items,
 		Services:        services.Items,
-		EgressFirewalls: firewalls.Items, EgressQoSes: qos.Items, EgressIPs: egress.Items, NetworkPolicies: policies.Items,
+		EgressFirewalls: firewalls.Items, EgressQoSes: qos.Items, EgressIPs: egress.Items,
+		ExternalRoutes: routes.Items, NetworkPolicies: policies.Items,
 		Networks: furthers.Items, FloatingIPs: floating.Items, IPPools: pools.Items, LoadBalancerPools: balancers.Items,
 		Namespaces: map[string]map[string]string{}}
 	if r.ClusterPolicies != nil {

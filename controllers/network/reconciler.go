@@ -162,6 +162,11 @@ func (r *Reconciler) apply(ctx context.Context, plan facts.Plan) error {
 	if plan.Floating, err = r.floating(ctx); err != nil {
 		return err
 	}
+	var routes networkv1alpha1.ExternalRouteList
+	if err := r.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy); err != nil { // they are only counted
+		return err
+	}
+	plan.Routed = len(routes.Items) > 0
 	return r.Database.Apply(ctx, topology.NetworkUnit(plan.Network(string(system.UID))))
 }
 

@@ -55,6 +55,8 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.On(&corev1.Service{}, counts, refusalChanged()),
 		kind.On(&discoveryv1.EndpointSlice{}, soon, apiServersOnly()),
 		kind.Map(&networkv1alpha1.IPPool{}, theNetwork, kind.RangesChanged()),
+		kind.Map(&networkv1alpha1.ExternalRoute{}, theNetwork, predicate.Funcs{
+			UpdateFunc: func(event.UpdateEvent) bool { return false }}),
 		kind.On(&networkv1alpha1.EgressIP{}, soon, predicate.Funcs{UpdateFunc: assignedChanged}),
 		kind.On(&networkv1alpha1.Network{}, soon, predicate.Funcs{UpdateFunc: furtherChanged}),
 	}

@@ -86,8 +86,10 @@ func (r *Reconciler) holder(ctx context.Context, pod *corev1.Pod, port facts.Hos
 		return "", err
 	}
 	found := map[string]string{}
-	if len(services.Items) > 0 { // the API server allocates a node port only once
-		found[text] = client.ObjectKeyFromObject(&services.Items[0]).String()
+	for i := range services.Items { // the API server allocates a node port once; otherwise a restart must not choose another service
+		if name := client.ObjectKeyFromObject(&services.Items[i]).String(); found[text] == "" || name < found[text] {
+			found[text] = name
+		}
 	}
 	if holder := facts.NodePortHolder(port, found); holder != "" {
 		return holder, nil

@@ -73,7 +73,7 @@ type Reconciler struct {
 
 	restored restoration
 	holders  holders
-	egress   atomic.Bool // a pod was reconciled beside EgressIPs
+	egress   atomic.Bool // a pod was reconciled beside EgressIPs or ExternalRoutes
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -192,6 +192,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 		return err
 	}
 	want.EgressIP, want.Selected = by.egressIP, by.selectors
+	r.addNextHops(&want, by)
 	if want.Networks, err = r.networksOf(ctx, pod); err != nil {
 		return err
 	}
@@ -273,6 +274,7 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 	if err := r.addFloating(ctx, &want, &nn, has); err != nil {
 		return err
 	}
+	r.addNextHops(&want, by)
 	if want.Networks, err = r.networksOf(ctx, pod); err != nil {
 		return err
 	}
@@ -332,7 +334,7 @@ func ownerOf(pod *corev1.Pod) string {
 	return owner(pod.Namespace, pod.Name, networkv1alpha1.InterfaceUID(pod))
 }
 
-func owner(namespace, name, uid string) string { return namespace + "/" + name + "/" + uid }
+func owner(namespace, name, uid string) string { return alloc.OwnerOf(namespace, name, uid) }
 
 // NameOf returns the pod of an owner in the allocator.
 func NameOf(owner string) types.NamespacedName {

@@ -2,11 +2,13 @@ package pod
 
 import (
 	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,20 +28,24 @@ func (r *Reconciler) namespace(ctx context.Context, name string) (*metav1.Partia
 	return namespace, r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace, client.UnsafeDisableDeepCopy) // it is only read
 }
 
-// selection is what selects a pod: its EgressIP, and the groups and sets of policies.
+// selection is what selects a pod: its EgressIP, its routers, and the groups and sets of policies.
 type selection struct {
 	egressIP  string
+	nextHops  []facts.NextHop
 	selectors []unit.Key
 }
 
-// selectedBy finds the selection of a pod. It compares each EgressIP, because there are few. A pod may be cached
+// selectedBy finds the selection of a pod. It compares each EgressIP and ExternalRoute, because there are few. A pod may be cached
 // before its namespace, whose creation enqueues the pod again.
 func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (by selection, err error) {
 	var all networkv1alpha1.EgressIPList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+	var routes networkv1alpha1.ExternalRouteList
+	// they are only read
+	if err := errors.Join(r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy)); err != nil {
 		return by, err
 	}
-	if len(all.Items) > 0 {
+	if len(all.Items)+len(routes.Items) > 0 {
 		r.egress.Store(true)
 	}
 	namespace, err := r.namespace(ctx, pod.Namespace)
@@ -52,6 +58,7 @@ func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (by select
 	}
 	if err == nil {
 		by.egressIP = facts.SelectEgressIP(all.Items, namespace.Labels, pod.Labels)
+		by.nextHops = facts.NextHopsOf(routes.Items, namespace.Labels, pod.Labels)
 	}
 	by.selectors = r.Selectors.Of(selectedPod(pod, namespace))
 	return by, nil
@@ -117,7 +124,12 @@ func (r *Reconciler) enqueueSelected(ctx context.Context, q workqueue.TypedRateL
 }
 
 // SelectedBy returns a request for each pod that an EgressIP selects.
-func (r *Reconciler) SelectedBy(ctx context.Context, e *networkv1alpha1.EgressIP) (requests []reconcile.Request) {
+func (r *Reconciler) SelectedBy(ctx context.Context, e *networkv1alpha1.EgressIP) []reconcile.Request {
+	return r.that(ctx, func(namespace, pod labels.Set) (bool, error) { return facts.Selects(e, namespace, pod) })
+}
+
+// that returns a request for each pod that selects accepts, by its labels and its namespace's.
+func (r *Reconciler) that(ctx context.Context, selects func(namespace, pod labels.Set) (bool, error)) (requests []reconcile.Request) {
 	namespaces := map[string]*metav1.PartialObjectMetadata{}
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil { // they are only read
@@ -135,7 +147,7 @@ func (r *Reconciler) SelectedBy(ctx context.Context, e *networkv1alpha1.EgressIP
 		if namespace == nil {
 			continue
 		}
-		if selected, err := facts.Selects(e, namespace.Labels, pod.Labels); err == nil && selected && facts.WantsPort(pod) {
+		if selected, err := selects(namespace.Labels, pod.Labels); err == nil && selected && facts.WantsPort(pod) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
 		}
 	}

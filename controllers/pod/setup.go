@@ -26,8 +26,7 @@ const (
 	// workers is how many pods are reconciled concurrently. Each waits for its transaction, and all that wait share
 	// the next one.
 	workers = 64
-	// byNode indexes pods by their node.
-	byNode = "spec.nodeName"
+	byNode  = kind.PodsByNode
 )
 
 // Kinds returns the kind of pods' units.
@@ -76,6 +75,7 @@ func (r *Reconciler) watches() []kind.Watch {
 		}).MetadataOnly(),
 		kind.On(&corev1.Namespace{}, handler.Funcs{UpdateFunc: r.relabelled}).MetadataOnly(),
 		kind.On(&networkv1alpha1.EgressIP{}, r.selected()),
+		kind.On(&networkv1alpha1.ExternalRoute{}, r.routed()),
 	}
 }
 

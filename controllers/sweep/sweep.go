@@ -114,8 +114,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return result, r.dismiss(ctx, owners)
 }
 
-// dismiss enqueues awaited units without rows: those whose objects do not exist, and those that this process has not applied, whose
-// rows another program may have deleted.
+// dismiss enqueues awaited units without rows if their objects do not exist, or if this process has not applied them: another program
+// may have deleted their rows.
 func (r *Reconciler) dismiss(ctx context.Context, owners map[unit.Key]int) error {
 	for _, key := range r.Awaited() {
 		if owners[key] > 0 {

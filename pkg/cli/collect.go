@@ -51,6 +51,7 @@ var objectKinds = []objectKind{
 	{group: "network.weft.dev", version: "v1alpha1", kind: "Network"},
 	{group: "network.weft.dev", version: "v1alpha1", kind: "EgressFirewall"},
 	{group: "network.weft.dev", version: "v1alpha1", kind: "EgressQoS"},
+	{group: "network.weft.dev", version: "v1alpha1", kind: "ExternalRoute"},
 	{version: "v1", kind: "Node"},
 	{version: "v1", kind: "Pod", own: true},
 	{group: "apps", version: "v1", kind: "Deployment", own: true},

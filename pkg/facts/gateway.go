@@ -31,6 +31,9 @@ type Gateway struct {
 	Join, Clusters []netip.Prefix
 	// SNAT translates the source of pods' packets to the router's address.
 	SNAT bool
+	// Routed leaves pods with routers of their own out of SNAT. RoutedPods are such pods on this node, if routers are watched.
+	Routed     bool
+	RoutedPods []RoutedPod
 	// MTU is that of pods, in bytes. It is 0 until it is computed.
 	MTU int
 	// Alone means that only OVN uses the link outside, so that the gateway router's addresses are not the host's.

@@ -21,6 +21,8 @@ type Network struct {
 	FloatingNetworks []netip.Prefix
 	// Cluster identifies the Kubernetes cluster. It is the UID of the namespace kube-system.
 	Cluster string
+	// Routed means that pods may have routers of their own.
+	Routed bool
 	// Multicast means that the router forwards multicast packets between nodes.
 	Multicast bool
 }
@@ -55,6 +57,8 @@ type Plan struct {
 	Floating []netip.Prefix
 	// Multicast means that namespaces request multicast. Otherwise it is flooded on each node.
 	Multicast bool
+	// Routed is set while there is an ExternalRoute.
+	Routed bool
 	// Pending is set until the networks are judged. No node gets a part of them while it is set.
 	Pending bool
 }
@@ -94,7 +98,7 @@ func defaultHostPrefix(cidr netip.Prefix) int {
 
 // Network returns the facts for topology.NetworkUnit. cluster is the UID of the namespace kube-system.
 func (p Plan) Network(cluster string) Network {
-	n := Network{Cluster: cluster, Join: p.joinSubnets(), Clusters: p.PodNetworks(), Multicast: p.Multicast}
+	n := Network{Cluster: cluster, Join: p.joinSubnets(), Clusters: p.PodNetworks(), Multicast: p.Multicast, Routed: p.Routed}
 	for _, c := range p.Clusters {
 		// A node that has all of an entry leaves no address of it.
 		if c.HostPrefix > c.CIDR.Bits() && slices.ContainsFunc(p.Floating, c.CIDR.Overlaps) {

@@ -204,7 +204,8 @@ func (v *view) floatingRows() map[string]bool {
 	nats := byUUID(rowsIn[nbdb.NAT](v.Northbound, nbdb.NATTable))
 	for _, router := range v.routers {
 		for _, id := range router.StaticRoutes {
-			if route := routes[id]; route != nil && ownerOf(route).Kind() == topology.KindPod && route.OutputPort != nil {
+			if route := routes[id]; route != nil && ownerOf(route).Kind() == topology.KindPod && route.OutputPort != nil &&
+				!topology.IsExternal(route) {
 				address, _, _ := strings.Cut(route.IPPrefix, "/")
 				have[fmt.Sprint(ownerOf(route), " ", address, " ", *route.OutputPort)] = true
 			}

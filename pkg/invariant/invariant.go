@@ -73,8 +73,8 @@ func (v Violation) Subject() string {
 // All lists the invariants.
 func All() []Invariant {
 	return slices.Concat(rowInvariants(), keyInvariants(), addressInvariants(), podInvariants(), nodeInvariants(),
-		serviceInvariants(), policyInvariants(), networkPolicyInvariants(), egressInvariants(), loadBalancerInvariants(), floatingInvariants(),
-		networkInvariants(), clusterInvariants())
+		serviceInvariants(), policyInvariants(), networkPolicyInvariants(), egressInvariants(), routeInvariants(),
+		loadBalancerInvariants(), floatingInvariants(), networkInvariants(), clusterInvariants())
 }
 
 // Check returns the violations in a world, in the order of All and then of the messages.

@@ -34,6 +34,7 @@ type World struct {
 	EgressFirewalls []networkv1alpha1.EgressFirewall
 	EgressQoSes     []networkv1alpha1.EgressQoS
 	EgressIPs       []networkv1alpha1.EgressIP
+	ExternalRoutes  []networkv1alpha1.ExternalRoute
 	// Multicast are the namespaces that request multicast, unless the ClusterNetwork does not offer it.
 	Multicast []string
 	// LoadBalancerPools are the pools of load balancers' addresses.

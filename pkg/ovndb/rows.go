@@ -61,5 +61,9 @@ func (l *ledger) fill(row model.Model, s slot) {
 		setColumn(row, s.column, slices.Sorted(maps.Keys(elements)))
 	case map[string]string:
 		setColumn(row, s.column, maps.Clone(elements))
+	case *string: // a set of at most one
+		for element := range elements {
+			setColumn(row, s.column, &element)
+		}
 	}
 }

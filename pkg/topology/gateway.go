@@ -43,6 +43,9 @@ func GatewayUnit(read facts.Gateway) unit.Unit {
 		return u
 	}
 	g.addManagementPolicies(&u)
+	if g.Routed {
+		g.addReturn(&u)
+	}
 	if g.Mode == networkv1alpha1.GatewayLocal {
 		g.addSourceRoutes(&u, facts.ManagementAddresses(g.Node.Subnets))
 		return u
@@ -56,6 +59,10 @@ func GatewayUnit(read facts.Gateway) unit.Unit {
 	g.addRoutes(&u)
 	discardNowhere(&u, names.GatewayRouter(g.Node.Name), g.Join)
 	g.addSNAT(&u)
+	if g.Routed {
+		g.addRouted(&u)
+		g.addSessions(&u)
+	}
 	return u
 }
 

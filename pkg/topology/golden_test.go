@@ -1,6 +1,7 @@
 package topology_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -114,9 +115,16 @@ func build(t *testing.T, objects string) ([]unit.Unit, map[string]facts.Gateway)
 			b.loadBalancerPool(doc)
 		// read with the pods
 		case "Network", "MultiNetworkPolicy", "EgressQoS":
-		case "Namespace", "EgressIP", "NetworkPolicy", "ClusterNetworkPolicy", "AdminNetworkPolicy", "BaselineAdminNetworkPolicy":
+		case "Namespace", "EgressIP", "ExternalRoute":
+		case "NetworkPolicy", "ClusterNetworkPolicy", "AdminNetworkPolicy", "BaselineAdminNetworkPolicy":
 		default:
 			t.Fatalf("objects.yaml: kind %q", kind.Kind)
+		}
+	}
+	for i, u := range b.units {
+		if way := b.ways[u.Key.Name()]; u.Key.Kind() == topology.KindGateway && len(b.routes) > 0 {
+			way.Routed, way.RoutedPods = true, b.routed[u.Key.Name()]
+			b.units[i] = topology.GatewayUnit(way)
 		}
 	}
 	for i := range b.egress {
@@ -275,16 +283,31 @@ func (b *builder) selectedBy(pod *corev1.Pod, network string) (keys []unit.Key) 
 // egressIPs reads the EgressIPs and the namespaces in which they select pods.
 func (b *builder) egressIPs(documents []string) {
 	b.namespaces, b.ways = map[string]labels.Set{}, map[string]facts.Gateway{}
+	b.routed = map[string][]facts.RoutedPod{}
 	for _, doc := range documents {
 		var egress networkv1alpha1.EgressIP
 		var namespace corev1.Namespace
 		if b.decode(doc, &egress); egress.Kind == "EgressIP" {
 			b.egress = append(b.egress, egress)
 		}
+		var route networkv1alpha1.ExternalRoute
+		if b.decode(doc, &route); route.Kind == "ExternalRoute" {
+			b.externalRoute(&route)
+		}
 		if b.decode(doc, &namespace); namespace.Kind == "Namespace" {
 			b.namespaces[namespace.Name] = namespace.Labels
 		}
 	}
+}
+
+// externalRoute reads an ExternalRoute, whose status the operator computes.
+func (b *builder) externalRoute(route *networkv1alpha1.ExternalRoute) {
+	hops, unusable, invalid := facts.ChooseNextHops(route, nil)
+	if err := errors.Join(unusable, invalid); err != nil {
+		b.t.Fatal(err)
+	}
+	route.Status.NextHops = hops
+	b.routes = append(b.routes, *route)
 }
 
 type builder struct {
@@ -306,6 +329,8 @@ type builder struct {
 	podNets         map[string]*podNetwork
 	selectors       map[unit.Key]facts.PodSelector
 	egress          []networkv1alpha1.EgressIP
+	routes          []networkv1alpha1.ExternalRoute
+	routed          map[string][]facts.RoutedPod // node -> pods
 	namespaces      map[string]labels.Set
 	ways            map[string]facts.Gateway
 }
@@ -326,6 +351,7 @@ func (b *builder) network(doc string, documents []string) {
 	}
 	b.gateway = cn.Spec.Gateway
 	network := b.plan.Network("cluster-uid")
+	network.Routed = len(b.routes) > 0
 	network.FloatingNetworks = b.floatingNetworks(documents)
 	b.units = append(b.units, topology.NetworkUnit(network))
 }
@@ -426,7 +452,11 @@ func (b *builder) pod(doc string) {
 	for _, a := range got.Addresses {
 		addresses = append(addresses, a.Addr())
 	}
-	b.units = append(b.units, topology.PodUnit(topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
+	hops := facts.NextHopsOf(b.routes, b.namespaces[pod.Namespace], pod.Labels)
+	if len(hops) > 0 {
+		b.routed[pod.Spec.NodeName] = append(b.routed[pod.Spec.NodeName], facts.RoutedPod{Addresses: addresses, NextHops: hops})
+	}
+	b.units = append(b.units, topology.PodUnit(topology.Pod{NextHops: hops, Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
 		Node: pod.Spec.NodeName, Chassis: b.chassis[pod.Spec.NodeName], Addresses: addresses, MAC: got.MAC, Slot: got.Slot,
 		Bandwidth: limits, HostPorts: ports, EgressIP: facts.SelectEgressIP(b.egress, b.namespaces[pod.Namespace],
 			pod.Labels), Selected: b.selectedBy(&pod, ""), Floating: floating,

@@ -55,6 +55,9 @@ func NetworkUnit(n facts.Network) unit.Unit {
 	discardNowhere(&u, names.ClusterRouter, n.Join)
 	addEgress(&u, n)
 	addFloating(&u, n)
+	if n.Routed {
+		addRouted(&u)
+	}
 	addManagement(&u)
 	addRefusal(&u, n)
 	// ovn-controllers report connections to idle services.

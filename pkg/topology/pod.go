@@ -47,6 +47,9 @@ type Pod struct {
 	RandomHostPorts []facts.HostPort
 	// EgressIP is the name of the pod's EgressIP, or "".
 	EgressIP string
+	// NextHops are routers outside by which the pod's packets leave untranslated, instead of by the node's next hop, if the node
+	// has a gateway router.
+	NextHops []facts.NextHop
 	// Networks changes with the networks that the pod requests; empty if it requests none.
 	Networks string
 	// Selected are the units of the groups and sets of policies whose selectors select the pod.
@@ -82,6 +85,7 @@ func PodUnit(p Pod) unit.Unit {
 	p.addHostPorts(&u, port)
 	p.addEgress(&u, port)
 	p.addFloating(&u, port)
+	p.addNextHops(&u, port)
 	addSelected(&u, port.UUID, p.Addresses, p.Selected)
 	return u
 }

@@ -23,6 +23,9 @@ const (
 	KindEgressQoS = "egressqos"
 	// KindMulticast is the kind of namespaces that request multicast.
 	KindMulticast = "multicast"
+	// KindExternalRoute is the kind of ExternalRoutes, which have no unit: pods' units have their routes, and gateways' units the BFD
+	// sessions with their routers.
+	KindExternalRoute = "externalroute"
 	// KindEgressIP is the kind of EgressIPs.
 	KindEgressIP = "egressip"
 	// KindLoadBalancerPool is the kind of LoadBalancerPools.

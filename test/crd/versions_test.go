@@ -51,7 +51,7 @@ func TestEachDefinitionStoresOneVersion(t *testing.T) {
 			}
 		}
 	}
-	if ours != 11 {
-		t.Errorf("%d definitions, want 11", ours)
+	if ours != 12 {
+		t.Errorf("%d definitions, want 12", ours)
 	}
 }

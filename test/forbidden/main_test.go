@@ -87,6 +87,7 @@ func install(ctx context.Context) error {
 	if err := kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s",
 		"crd/clusternetworks.network.weft.dev", "crd/nodenetworks.network.weft.dev",
 		"crd/egressfirewalls.network.weft.dev", "crd/egressqoses.network.weft.dev", "crd/egressips.network.weft.dev",
+		"crd/externalroutes.network.weft.dev",
 		"crd/ippools.network.weft.dev", "crd/floatingips.network.weft.dev", "crd/loadbalancerpools.network.weft.dev",
 		"crd/bgppeers.network.weft.dev", "crd/bgpadvertisements.network.weft.dev"); err != nil {
 		return err

@@ -238,7 +238,7 @@ func checkNames(t *testing.T, m manifests, operator, agent, namespace string) {
 			}
 		}
 	}
-	if len(m.policies) != 13 || len(m.bindings) != 13 {
-		t.Errorf("%d policies and %d bindings, want 13 each", len(m.policies), len(m.bindings))
+	if len(m.policies) != 14 || len(m.bindings) != 14 {
+		t.Errorf("%d policies and %d bindings, want 14 each", len(m.policies), len(m.bindings))
 	}
 }

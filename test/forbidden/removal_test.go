@@ -126,6 +126,7 @@ var lasting = []string{"/api/v1/namespaces/weft-system",
 	definitions + "/clusternetworks.network.weft.dev", definitions + "/nodenetworks.network.weft.dev", definitions +
 		"/egressips.network.weft.dev", definitions + "/egressfirewalls.network.weft.dev",
 	definitions + "/ippools.network.weft.dev", definitions + "/floatingips.network.weft.dev",
+	definitions + "/externalroutes.network.weft.dev",
 	definitions + "/egressqoses.network.weft.dev", definitions + "/loadbalancerpools.network.weft.dev",
 	definitions + "/bgppeers.network.weft.dev", definitions + "/bgpadvertisements.network.weft.dev"}
 

@@ -25,7 +25,7 @@ func ignoreExists(err error) error {
 
 // do executes one step.
 func (w *world) do(ctx context.Context, s Step) error {
-	for _, part := range []func(context.Context, Step) (bool, error){w.doPod, w.doPodNetwork, w.doService, w.doFirewall, w.doQoS,
+	for _, part := range []func(context.Context, Step) (bool, error){w.doPod, w.doPodNetwork, w.doService, w.doFirewall, w.doQoS, w.doRoute,
 		w.doMulticast, w.doPolicy,
 		w.doLogging, w.doClusterPolicy, w.doEgress, w.doNode, w.doNetwork, w.doFault, w.doProcess, w.doDatabase, w.doScenario,
 		w.doNetworkScenario, w.doMultiPolicy, w.doClaim, w.doLocalnet, w.doFloating, w.doScheduler, w.doLoadBalancer, w.doBGP} {

@@ -62,7 +62,7 @@ func expectRows(units []unit.Unit, present database) expectation {
 				parent.columns[m.Column] = append(parent.columns[m.Column], element)
 				slices.Sort(parent.columns[m.Column])
 				parent.columns[m.Column] = slices.Compact(parent.columns[m.Column]) // two services may share an address
-			} else if _, kept := present[m.Parent.Table][m.Parent.UUID]; m.Optional && m.Column == "nat" && !kept {
+			} else if _, kept := present[m.Parent.Table][m.Parent.UUID]; m.Optional && !kept && (m.Column == "nat" || m.Column == "static_routes") {
 				for _, rows := range e {
 					delete(rows, m.Element)
 				}
@@ -97,6 +97,7 @@ var tableOf = map[string]string{
 	"LogicalRouterStaticRoute": "Logical_Router_Static_Route",
 	"LogicalRouterPolicy":      "Logical_Router_Policy",
 	"NAT":                      "NAT",
+	"BFD":                      "BFD",
 	"PortGroup":                "Port_Group",
 	"AddressSet":               "Address_Set",
 	"ACL":                      "ACL",

@@ -43,6 +43,7 @@ type objects struct {
 	multicast []string // namespaces that request it
 	policies  []networkingv1.NetworkPolicy
 	egress    []networkv1alpha1.EgressIP
+	routes    []networkv1alpha1.ExternalRoute
 	balancers []networkv1alpha1.LoadBalancerPool
 
 	bgpPeers       []networkv1alpha1.BGPPeer
@@ -74,6 +75,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var firewalls networkv1alpha1.EgressFirewallList
 	var qos networkv1alpha1.EgressQoSList
 	var egress networkv1alpha1.EgressIPList
+	var routes networkv1alpha1.ExternalRouteList
 	var balancers networkv1alpha1.LoadBalancerPoolList
 	var bgpPeers networkv1alpha1.BGPPeerList
 	var advertisements networkv1alpha1.BGPAdvertisementList
@@ -87,7 +89,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	var ips networkv1alpha1.FloatingIPList
 	err := errors.Join(w.api.List(ctx, &pools), w.api.List(ctx, &ips), w.api.List(ctx, &multi), w.api.List(ctx, &claims),
 		w.api.List(ctx, &furtherNetworks), w.api.List(ctx, &nads), w.api.List(ctx, &clusterPolicies),
-		w.api.List(ctx, &policies), w.api.List(ctx, &egress), w.api.List(ctx, &balancers),
+		w.api.List(ctx, &policies), w.api.List(ctx, &egress), w.api.List(ctx, &routes), w.api.List(ctx, &balancers),
 		w.api.List(ctx, &bgpPeers), w.api.List(ctx, &advertisements), w.api.List(ctx, &qos),
 		w.api.List(ctx, &firewalls), w.api.List(ctx, &services), w.api.List(ctx, &endpoints), w.api.List(ctx, &pods),
 		w.api.List(ctx, &nodes), w.api.List(ctx, &networks), w.api.List(ctx, &namespaces))
@@ -100,7 +102,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	o.readClaims(claims)
 	o.policies, o.clusterPolicies, o.multiPolicies = policies.Items, clusterPolicies.Items, multi.Items
 	o.balancers, o.bgpPeers, o.advertisements = balancers.Items, bgpPeers.Items, advertisements.Items
-	o.qos = qos.Items
+	o.qos, o.routes = qos.Items, routes.Items
 	o.egress, o.labels = egress.Items, map[string]labels.Set{}
 	o.ippools, o.floatingIPs = pools.Items, ips.Items
 	o.pods, o.services, o.slices, o.firewalls = pods.Items, services.Items, endpoints.Items, firewalls.Items
@@ -130,6 +132,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	if o.asked, err = facts.ParseClusterNetwork(o.cn); err == nil {
 		o.plan, err = facts.PlanInForce(o.cn)
 	}
+	o.plan.Routed = len(o.routes) > 0
 	o.plan.Floating = append(floating.Overlay(o.ippools), o.heldOutside()...)
 	return o, err
 }

@@ -91,7 +91,7 @@ func newMapper() meta.RESTMapper {
 		mapper.Add(core.WithKind(kind), meta.RESTScopeRoot)
 	}
 	for _, kind := range []string{"ClusterNetwork", "NodeNetwork", "EgressIP", "Network", "IPPool", "FloatingIP", "LoadBalancerPool",
-		"BGPPeer", "BGPAdvertisement"} {
+		"BGPPeer", "BGPAdvertisement", "ExternalRoute"} {
 		mapper.Add(own.WithKind(kind), meta.RESTScopeRoot)
 	}
 	return mapper

@@ -108,7 +108,8 @@ func (o *oracle) expectNode(node *corev1.Node) {
 		o.complain("NodeNetwork %s: %w", nn.Name, err)
 		return
 	}
-	read.Multicast = o.plan.Multicast
+	read.Multicast, gateway.Routed = o.plan.Multicast, len(o.routes) > 0
+	gateway.RoutedPods = o.routedOn(node.Name)
 	o.units = append(o.units, topology.NodeUnit(read))
 	if read.Chassis != "" { // without a report, the previous values stay in force
 		o.units = append(o.units, topology.GatewayUnit(gateway))
@@ -154,7 +155,7 @@ func (o *oracle) expectPod(pod *corev1.Pod) bool {
 		Chassis: chassis, Addresses: port.addresses, MAC: macOf(port.addresses), Slot: port.slot, HostPorts: o.hostPortsOf(pod),
 		Networks: networks.Generation(pod.Annotations),
 		EgressIP: facts.SelectEgressIP(o.egress, o.labels[pod.Namespace], pod.Labels), Selected: o.selectedBy(pod),
-		Floating: given.own, Translated: given.translated}
+		Floating: given.own, Translated: given.translated, NextHops: o.nextHopsOf(pod)}
 	switch {
 	case len(given.own) > 0:
 		want.WaysOut = o.waysOut(node, given.own)

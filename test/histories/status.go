@@ -102,6 +102,7 @@ func (o *oracle) checkStatus() {
 	}
 	o.checkFirewalls()
 	o.checkQoS()
+	o.checkRoutes()
 	o.checkClusterPolicies()
 	o.checkPodNetworks()
 	o.checkClaims(o.addressed)

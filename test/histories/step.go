@@ -47,7 +47,7 @@ var wireFaults = []string{string(cutBefore), string(cutAfter), string(crashBefor
 
 // all are the resources that the operator watches.
 var all = slices.Concat(watched, []string{"services", "endpointslices", firewalls, "egressips", "loadbalancerpools",
-	"bgppeers", egressQoSes, "bgpadvertisements", policies, podNetworks,
+	"bgppeers", egressQoSes, externalRoutes, "bgpadvertisements", policies, podNetworks,
 	definitions, clusterPolicies, multiPolicies, claims, ippools, floatingIPs, "deployments", "statefulsets"})
 
 // watched are the resources whose faults are drawn with the steps of pods and nodes. Resources that occur several
@@ -132,7 +132,7 @@ func generate(seed uint64) Plan {
 	}
 	for _, add := range []func(Plan) Plan{withServices, withFirewalls, withEgressIPs, withPolicies, withLogging, withClusterPolicies,
 		withScenarios, withNetworks, withNetworkScenarios, withMultiPolicies, withClaims, withLocalnets, withFloating,
-		withSchedulers, withLoadBalancers, withQoS, withBGP, withMulticast} {
+		withSchedulers, withLoadBalancers, withQoS, withBGP, withMulticast, withRoutes} {
 		p = add(p)
 	}
 	return p

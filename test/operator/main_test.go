@@ -133,7 +133,7 @@ func watch(ctx context.Context) error {
 	}
 	for _, kind := range []client.Object{&corev1.Pod{}, &corev1.Node{}, &eventsv1.Event{},
 		&networkv1alpha1.ClusterNetwork{}, &networkv1alpha1.NodeNetwork{}, &networkv1alpha1.EgressFirewall{},
-		&networkv1alpha1.EgressQoS{}} {
+		&networkv1alpha1.EgressQoS{}, &networkv1alpha1.ExternalRoute{}} {
 		informer, err := view.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return err

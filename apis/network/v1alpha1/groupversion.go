@@ -26,6 +26,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&EgressFirewall{}, &EgressFirewallList{},
 		&EgressIP{}, &EgressIPList{},
 		&EgressQoS{}, &EgressQoSList{},
+		&ExternalRoute{}, &ExternalRouteList{},
 		&Network{}, &NetworkList{},
 		&IPPool{}, &IPPoolList{},
 		&FloatingIP{}, &FloatingIPList{},

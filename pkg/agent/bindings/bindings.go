@@ -4,6 +4,7 @@ package bindings
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -202,10 +203,13 @@ func (s *Bindings) exposure(row model.Model, event ovndb.RowEvent) bool {
 
 func isExposed(row model.Model) bool {
 	binding, ok := row.(*sbdb.PortBinding)
-	return ok && (binding.ExternalIDs[ovnexpr.HostPortsKey] != "" || binding.ExternalIDs[ovnexpr.TranslatedKey] != "")
+	return ok && slices.ContainsFunc([]string{ovnexpr.HostPortsKey, ovnexpr.TranslatedKey, ovnexpr.RoutedKey}, func(key string) bool {
+		return binding.ExternalIDs[key] != ""
+	})
 }
 
-// Exposed lists the bindings of pods with host ports, or with floating addresses that the gateway router translates.
+// Exposed lists the bindings of pods that concern the external bridge: with host ports, with floating addresses that the gateway
+// router translates, or with routers of their own.
 func (s *Bindings) Exposed() []*sbdb.PortBinding {
 	conn := s.conn.Load()
 	if conn == nil {

@@ -39,6 +39,9 @@ type ExternalBridge struct {
 	Frontends []Frontend
 	// Translated are addresses that the gateway router translates to pods of this node. The host does not have them.
 	Translated []netip.Addr
+	// Routed are addresses of pods of this node that leave it untranslated, to routers of their own. Watched are the addresses of
+	// routers that the gateway router watches by BFD.
+	Routed, Watched []netip.Addr
 	// Silent are translated addresses whose pods have no interface on this node yet. The router must not claim them on
 	// the segment, because the pod's ADD probes first whether another host has them.
 	Silent []netip.Addr
@@ -47,6 +50,8 @@ type ExternalBridge struct {
 const (
 	// zone is the conntrack zone of the external bridge. ovn-controller assigns its own zones from 1 upwards.
 	zone = 64000
+	// bfdPort is the UDP port of BFD with a router on the segment (RFC 5881 §4).
+	bfdPort = 3784
 	// The values of ct_mark: who owns a connection.
 	markOVN, markHost = 1, 2
 	// tableTracked gets the packets from outside after conntrack.
@@ -95,9 +100,10 @@ func (b ExternalBridge) Flows() []Flow {
 	for _, f := range b.Frontends {
 		flows = append(flows, b.frontend(f)...)
 	}
-	for _, address := range b.Translated {
+	for _, address := range slices.Concat(b.Translated, b.Routed) {
 		flows = append(flows, b.translated(address))
 	}
+	flows = append(flows, b.watched()...)
 	return distinct(flows)
 }
 
@@ -122,14 +128,33 @@ func (b ExternalBridge) alone() []Flow {
 	in := from(b.Patch)
 	flows = append(flows, Flow{0, 100, in + ",dl_src=" + b.MAC, output(b.Physical)}, Flow{0, 90, in, drop},
 		Flow{0, 50, from(b.Physical) + ",dl_dst=" + b.MAC, output(b.Patch)})
-	return slices.Concat(flows, b.hide(in), b.silence(in), b.tooBig())
+	return slices.Concat(flows, b.hide(in, output(b.Physical)), b.silence(in), b.tooBig())
 }
 
-// hide drops packets with untranslated addresses.
-func (b ExternalBridge) hide(in string) (flows []Flow) {
+// hide drops packets with untranslated addresses, and lets out packets with routed addresses.
+func (b ExternalBridge) hide(in, out string) (flows []Flow) {
 	for _, network := range b.Hidden {
 		f := familyOf(network.Addr())
 		flows = append(flows, Flow{0, 105, fmt.Sprintf("%s,%s,%s=%s", in, f.ip, f.source, network), drop})
+	}
+	for _, address := range b.Routed {
+		f := familyOf(address)
+		flows = append(flows, Flow{0, 108, fmt.Sprintf("%s,%s,dl_src=%s,%s=%s", in, f.ip, b.MAC, f.source, address), out})
+	}
+	return flows
+}
+
+// watched sends the packets with which routers answer BFD to the gateway router. To conntrack they are new connections.
+func (b ExternalBridge) watched() (flows []Flow) {
+	for _, router := range b.Watched {
+		f := familyOf(router)
+		for _, address := range b.Addresses {
+			if address.Is4() == router.Is4() {
+				flows = append(flows, Flow{0, 203, fmt.Sprintf("%s,%s,dl_dst=%s,%s=%s,%s=%s,tp_dst=%d",
+					from(b.Physical), f.udp, b.MAC, f.source,
+					router, f.destination, address, bfdPort), output(b.Patch)})
+			}
+		}
 	}
 	return flows
 }
@@ -192,7 +217,7 @@ func (b ExternalBridge) fromRouter() []Flow {
 		{0, 101, in + ",icmp6,dl_src=" + b.MAC + ",icmp_type=135", out},
 		{0, 101, in + ",icmp6,dl_src=" + b.MAC + ",icmp_type=136", out},
 	}
-	flows = slices.Concat(flows, b.hide(in), b.silence(in))
+	flows = slices.Concat(flows, b.hide(in, note(markOVN)), b.silence(in))
 	for _, f := range []ipFamily{ipv4, ipv6} {
 		flows = append(flows,
 			// With the node's address, other nodes would accept a pod's packet as one of this node's tunnel.
@@ -320,7 +345,7 @@ func (b ExternalBridge) frontend(f Frontend) []Flow {
 	return flows
 }
 
-// translated admits new connections of every protocol to a translated address, and packets without ports, such as pings.
+// translated admits new connections of every protocol to a translated or routed address, and packets without ports, such as pings.
 // A service at the address comes first.
 func (b ExternalBridge) translated(address netip.Addr) Flow {
 	f := familyOf(address)

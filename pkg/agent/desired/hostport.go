@@ -50,9 +50,20 @@ func HostPorts(bindings []*sbdb.PortBinding) (found []Frontend) {
 
 // Translated returns the floating addresses that the node's gateway router translates, from the bindings of pods. It
 // omits what it cannot parse, because the operator writes the bindings.
-func Translated(bindings []*sbdb.PortBinding) (found []netip.Addr) {
+func Translated(bindings []*sbdb.PortBinding) []netip.Addr {
+	return listed(bindings, ovnexpr.TranslatedKey)
+}
+
+// Routed returns the addresses of pods that leave the node untranslated, because they have routers of their own, and Watched the
+// addresses of routers that the node's gateway router watches by BFD.
+func Routed(bindings []*sbdb.PortBinding) []netip.Addr { return listed(bindings, ovnexpr.RoutedKey) }
+
+// Watched is described at Routed.
+func Watched(bindings []*sbdb.PortBinding) []netip.Addr { return listed(bindings, ovnexpr.WatchedKey) }
+
+func listed(bindings []*sbdb.PortBinding, key string) (found []netip.Addr) {
 	for _, binding := range bindings {
-		if addresses, err := ovnexpr.ParseAddresses(binding.ExternalIDs, ovnexpr.TranslatedKey); err == nil {
+		if addresses, err := ovnexpr.ParseAddresses(binding.ExternalIDs, key); err == nil {
 			found = append(found, addresses...)
 		}
 	}

@@ -95,6 +95,7 @@ func (r *Gateway) externalFacts(
 	}
 	facts.Reserved = r.reserved(spec, append(desired.InternalIPs(node), facts.Addresses...))
 	facts.Frontends, facts.Translated = r.frontends(facts.Reserved), desired.Translated(r.outside.bindings)
+	facts.Routed, facts.Watched = desired.Routed(r.outside.bindings), desired.Watched(r.outside.bindings)
 	attached := desired.Translated(r.attached(r.outside.bindings))
 	facts.Silent = slices.DeleteFunc(slices.Clone(facts.Translated), func(a netip.Addr) bool { return slices.Contains(attached, a) })
 	if spec.Gateway.SNAT != networkv1alpha1.SNATNone {

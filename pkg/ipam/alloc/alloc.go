@@ -181,6 +181,9 @@ func (a *Allocator) Get(owner string) (nodeName string, got Assignment, ok bool)
 	return nodeName, got, ok
 }
 
+// OwnerOf returns the owner of a pod's addresses. It contains the UID, so that another pod of the same name is another owner.
+func OwnerOf(namespace, name, uid string) string { return namespace + "/" + name + "/" + uid }
+
 // Owners lists the owners on a node, sorted.
 func (a *Allocator) Owners(nodeName string) []string {
 	a.mu.Lock()

@@ -13,10 +13,22 @@ const EgressPods = "egress_pods"
 // networks of pods and routers, and the nodes' addresses.
 func Inside(family string) string { return "inside_" + family }
 
+// Routed is the set of the addresses, of a family ("IPv4", "IPv6"), of a node's pods that leave by routers of their own, and AllRouted
+// that of all nodes' pods.
+func Routed(node, family string) string { return "routed_" + plain(node) + "_" + family }
+
+// AllRouted is described at Routed.
+func AllRouted(family string) string { return "routed_" + family }
+
 // EgressIPPods is the set of the addresses of an EgressIP's pods. OVN allows letters, digits, underscores and periods
 // in it. The hash distinguishes names that differ in other characters.
 func EgressIPPods(egressIP, family string) string {
+	return "egressip_" + plain(egressIP) + "_" + family
+}
+
+// plain writes a name with the characters that OVN allows in the name of a set, and a hash.
+func plain(name string) string {
 	hash := fnv.New64a()
-	fmt.Fprint(hash, egressIP)
-	return "egressip_" + strings.ReplaceAll(egressIP, "-", "_") + fmt.Sprintf("_%x_", hash.Sum64()) + family
+	fmt.Fprint(hash, name)
+	return strings.ReplaceAll(name, "-", "_") + fmt.Sprintf("_%x", hash.Sum64())
 }

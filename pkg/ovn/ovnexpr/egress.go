@@ -19,6 +19,14 @@ func ToSet(set string, like netip.Addr) string { return family(like) + ".dst == 
 // FromSet matches packets from the addresses of a set. like is an address of their family.
 func FromSet(set string, like netip.Addr) string { return family(like) + ".src == $" + set }
 
+// FromSetTo matches packets from the addresses of a set to an address.
+func FromSetTo(set string, to netip.Addr) string {
+	return FromSet(set, to) + " && " + family(to) + ".dst == " + to.String()
+}
+
+// NotFromSet matches the packets of a family that FromSet does not match.
+func NotFromSet(set string, like netip.Addr) string { return family(like) + ".src != $" + set }
+
 // SetToSet matches packets from the addresses of a set to the addresses of another. like is an address of their
 // family.
 func SetToSet(from, to string, like netip.Addr) string {

@@ -34,7 +34,8 @@ func Schema() ovndb.Schema {
 		nbdb.LogicalRouterTable: shared(true, "ports", "policies", "static_routes", "nat", "load_balancer",
 			"load_balancer_group"),
 		nbdb.LogicalRouterPortTable:        {Ignored: []string{"ipv6_prefix"}},
-		nbdb.LogicalRouterStaticRouteTable: {},
+		nbdb.LogicalRouterStaticRouteTable: {Shared: []string{"bfd"}, Weak: []string{"bfd"}},
+		nbdb.BFDTable:                      {Root: true, Ignored: []string{"status"}}, // northd writes status
 		nbdb.LogicalRouterPolicyTable:      {},
 		nbdb.NATTable:                      {Optional: []string{"match", "priority"}}, // OVN 24.09
 		// Whole: the group itself removes references that no unit wants.

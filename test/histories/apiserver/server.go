@@ -37,7 +37,8 @@ var kinds = map[string]kind{
 	"networkpolicies": {Resource: "networkpolicies", APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", generation: true},
 	"clusternetworkpolicies": {Resource: "clusternetworkpolicies", APIVersion: "policy.networking.k8s.io/v1alpha2",
 		Kind: "ClusterNetworkPolicy", generation: true},
-	"egressqoses": {Resource: "egressqoses", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressQoS", generation: true},
+	"externalroutes": {Resource: "externalroutes", APIVersion: "network.weft.dev/v1alpha1", Kind: "ExternalRoute", generation: true},
+	"egressqoses":    {Resource: "egressqoses", APIVersion: "network.weft.dev/v1alpha1", Kind: "EgressQoS", generation: true},
 	"egressfirewalls": {Resource: "egressfirewalls", APIVersion: "network.weft.dev/v1alpha1",
 		Kind: "EgressFirewall", generation: true},
 

@@ -1,0 +1,9 @@
+package v1alpha1
+
+// Reasons of ConditionReady of an ExternalRoute.
+const (
+	// ReasonNoNextHop: no router can be used. The selected pods leave as other pods.
+	ReasonNoNextHop = "NoNextHop"
+	// ReasonNextHopsUnusable: some routers cannot be used; the message names them.
+	ReasonNextHopsUnusable = "NextHopsUnusable"
+)

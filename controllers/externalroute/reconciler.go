@@ -1,0 +1,162 @@
+// Package externalroute reconciles ExternalRoutes: it finds the routers of each. The pods' routes are in their own units (package pod),
+// the BFD sessions with the routers in the units of nodes' gateways (package gateway).
+package externalroute
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/health"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+// Database is the part of the engine that the reconcilers use.
+type Database interface {
+	Connected() bool
+	// Has reports whether the server has an optional column, once it was connected.
+	Has(table, column string) bool
+}
+
+// All requests the reconciliation of every ExternalRoute.
+var All = types.NamespacedName{}
+
+// Reconciler reconciles ExternalRoutes.
+type Reconciler struct {
+	Client   client.Client
+	Database Database
+	Events   events.EventRecorder
+	Triggers *trigger.Set
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if req.NamespacedName == All {
+		var all networkv1alpha1.ExternalRouteList
+		err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy) // only names are read
+		for i := range all.Items {
+			r.Triggers.Enqueue(topology.KindExternalRoute, client.ObjectKeyFromObject(&all.Items[i]))
+		}
+		return ctrl.Result{}, err
+	}
+	if !r.Database.Connected() {
+		return ctrl.Result{}, nil // what the server can store is unknown; the connection enqueues all
+	}
+	var e networkv1alpha1.ExternalRoute
+	if err := r.Client.Get(ctx, req.NamespacedName, &e); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	status, err := r.status(ctx, &e)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.write(ctx, &e, status)
+}
+
+// status computes the status of an ExternalRoute.
+func (r *Reconciler) status(ctx context.Context, e *networkv1alpha1.ExternalRoute) (networkv1alpha1.ExternalRouteStatus, error) {
+	status := *e.Status.DeepCopy()
+	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: e.Generation}
+	pods, err := r.routers(ctx, e)
+	if err != nil {
+		return status, err
+	}
+	hops, unusable, invalid := facts.ChooseNextHops(e, pods)
+	switch {
+	case invalid != nil: // the pods leave as before
+		ready.Reason, ready.Message = networkv1alpha1.ReasonInvalidSpec, invalid.Error()
+	case !r.Database.Has(nbdb.NATTable, "match"):
+		status.NextHops, ready.Reason = nil, networkv1alpha1.ReasonDatabaseSchemaTooOld
+		ready.Message = "the northbound database's server lacks NAT.match, which routers of pods need: it is older than OVN 24.09"
+	case len(hops) == 0:
+		status.NextHops, ready.Reason, ready.Message = nil, networkv1alpha1.ReasonNoNextHop, "no running pod is a router"
+		if unusable != nil {
+			ready.Message = unusable.Error()
+		}
+	case unusable != nil:
+		status.NextHops, ready.Reason, ready.Message = hops, networkv1alpha1.ReasonNextHopsUnusable, unusable.Error()
+	default:
+		status.NextHops, ready.Status, ready.Reason = hops, metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected
+		ready.Message = fmt.Sprintf("routers in use: %d", len(hops))
+	}
+	ready.Message = health.Cut(ready.Message)
+	meta.SetStatusCondition(&status.Conditions, ready)
+	return status, nil
+}
+
+// routers lists the pods that may be routers of an ExternalRoute.
+func (r *Reconciler) routers(ctx context.Context, e *networkv1alpha1.ExternalRoute) (found []facts.RouterPod, err error) {
+	if len(e.Spec.NextHops.Pods) == 0 {
+		return nil, nil
+	}
+	var all corev1.PodList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil, err
+	}
+	of := namespaces{client: r.Client}
+	for i := range all.Items {
+		pod := &all.Items[i]
+		if !facts.MayBeRouter(e, pod) {
+			continue
+		}
+		in, err := of.labels(ctx, pod.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, facts.RouterPod{Pod: pod, NamespaceLabels: in})
+	}
+	return found, nil
+}
+
+// namespaces reads the labels of namespaces, each once.
+type namespaces struct {
+	client client.Client
+	known  map[string]labels.Set
+}
+
+// labels returns the labels of a namespace; none if it does not exist or is not cached yet, in which case its event follows.
+func (n *namespaces) labels(ctx context.Context, name string) (labels.Set, error) {
+	if found, ok := n.known[name]; ok {
+		return found, nil
+	}
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := n.client.Get(ctx, types.NamespacedName{Name: name}, namespace, client.UnsafeDisableDeepCopy) // it is only read
+	if client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	if n.known == nil {
+		n.known = map[string]labels.Set{}
+	}
+	n.known[name] = namespace.Labels
+	return namespace.Labels, nil
+}
+
+// write writes a status if it differs, and records an event when it turns bad.
+func (r *Reconciler) write(ctx context.Context, e *networkv1alpha1.ExternalRoute, status networkv1alpha1.ExternalRouteStatus) error {
+	if equality.Semantic.DeepEqual(e.Status, status) {
+		return nil
+	}
+	before := meta.FindStatusCondition(e.Status.Conditions, networkv1alpha1.ConditionReady)
+	ready := meta.FindStatusCondition(status.Conditions, networkv1alpha1.ConditionReady)
+	if ready.Status != metav1.ConditionTrue && (before == nil || before.Message != ready.Message) {
+		r.Events.Eventf(e, nil, corev1.EventTypeWarning, ready.Reason, "FindRouters", "%s", ready.Message)
+	}
+	updated := e.DeepCopy()
+	updated.Status = status
+	patch := client.MergeFromWithOptions(e, client.MergeFromWithOptimisticLock{})
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, updated, patch))
+}

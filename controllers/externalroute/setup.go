@@ -1,0 +1,68 @@
+package externalroute
+
+import (
+	"context"
+	"maps"
+
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+// Kinds returns the kind of ExternalRoutes.
+func Kinds(env *kind.Env) []*kind.Kind {
+	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers}
+	return []*kind.Kind{{
+		Name: topology.KindExternalRoute, Reconciler: r,
+		Owner: func() client.Object { return &networkv1alpha1.ExternalRoute{} },
+		Watches: []kind.Watch{
+			// A status that was computed beside an older one of the cache is computed again when the cache has it.
+			kind.Of(&networkv1alpha1.ExternalRoute{}),
+			kind.Map(&corev1.Pod{}, r.withPods, predicate.Funcs{UpdateFunc: routerChanged}),
+			kind.Map(&corev1.Namespace{}, r.withPods, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
+		},
+	}}
+}
+
+// withPods returns a request for each ExternalRoute whose routers may be pods with the labels of this one, or pods of this namespace.
+func (r *Reconciler) withPods(ctx context.Context, o client.Object) (requests []reconcile.Request) {
+	var all networkv1alpha1.ExternalRouteList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil // the cache returns no errors once it is in sync
+	}
+	for i := range all.Items {
+		if len(all.Items[i].Spec.NextHops.Pods) == 0 {
+			continue
+		}
+		pod, isPod := o.(*corev1.Pod)
+		if !isPod || facts.MayBeRouter(&all.Items[i], pod) {
+			requests = append(requests, request(all.Items[i].Name))
+		}
+	}
+	return requests
+}
+
+// routerChanged passes the changes that decide whether and at which addresses a pod is a router.
+func routerChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Pod)
+	after, ok2 := e.ObjectNew.(*corev1.Pod)
+	return !ok || !ok2 || before.UID != after.UID || before.Status.Phase != after.Status.Phase ||
+		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !maps.Equal(before.Labels, after.Labels) ||
+		!equality.Semantic.DeepEqual(before.Status.PodIPs, after.Status.PodIPs) ||
+		before.Annotations[nadv1.NetworkStatusAnnot] != after.Annotations[nadv1.NetworkStatusAnnot]
+}
+
+func request(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
+}

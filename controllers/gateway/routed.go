@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+// addRouted adds the pods of the node that have routers of their own, if routers are watched.
+func (r *Reconciler) addRouted(ctx context.Context, to *facts.Gateway) error {
+	var routes networkv1alpha1.ExternalRouteList
+	if err := r.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return err
+	}
+	to.Routed = len(routes.Items) > 0
+	if !to.HasRouter() || !slices.ContainsFunc(routes.Items, watches) {
+		return nil
+	}
+	if err := r.Restore(ctx); err != nil { // the pods' addresses
+		return err
+	}
+	var pods corev1.PodList
+	var egress networkv1alpha1.EgressIPList
+	if err := errors.Join(r.Client.List(ctx, &pods, client.MatchingFields{kind.PodsByNode: to.Node.Name}, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &egress, client.UnsafeDisableDeepCopy)); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		_, got, ok := r.Addresses.Get(alloc.OwnerOf(pod.Namespace, pod.Name, networkv1alpha1.InterfaceUID(pod)))
+		if !ok || !facts.WantsPort(pod) {
+			continue
+		}
+		in := &metav1.PartialObjectMetadata{}
+		in.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+		// A pod may be cached before its namespace, whose creation enqueues the node.
+		err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Namespace}, in, client.UnsafeDisableDeepCopy)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		hops := facts.NextHopsOf(routes.Items, in.Labels, pod.Labels)
+		if len(hops) > 0 && facts.SelectEgressIP(egress.Items, in.Labels, pod.Labels) == "" {
+			to.RoutedPods = append(to.RoutedPods, facts.RoutedPod{Addresses: ipam.Addresses(got.Addresses), NextHops: hops})
+		}
+	}
+	return nil
+}
+
+// watches reports whether a router of an ExternalRoute is watched.
+func watches(e networkv1alpha1.ExternalRoute) bool {
+	return slices.ContainsFunc(e.Status.NextHops, func(hop networkv1alpha1.ExternalNextHop) bool { return hop.BFD })
+}
+
+// routedWatches are the watches of what addRouted reads. The reconciler of pods enqueues the node of a pod with a watched router.
+func (r *Reconciler) routedWatches() []kind.Watch {
+	return []kind.Watch{
+		kind.Map(&networkv1alpha1.ExternalRoute{}, r.everyNode, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*networkv1alpha1.ExternalRoute)
+			after, ok2 := e.ObjectNew.(*networkv1alpha1.ExternalRoute)
+			return !ok || !ok2 || kind.ExternalRouteChanged(before, after) && (watches(*before) || watches(*after))
+		}}),
+		kind.Map(&corev1.Pod{}, r.nodeOf, predicate.Funcs{UpdateFunc: selectionChanged,
+			CreateFunc: func(event.CreateEvent) bool { return false }}),
+		kind.Map(&networkv1alpha1.EgressIP{}, r.ifWatched(r.everyNode), trigger.SpecChanged()),
+		kind.Map(&corev1.Namespace{}, r.ifWatched(r.everyNode), predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
+	}
+}
+
+// selectionChanged passes the updates that change which routers a pod has.
+func selectionChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Pod)
+	after, ok2 := e.ObjectNew.(*corev1.Pod)
+	return !ok || !ok2 || before.UID != after.UID || facts.WantsPort(before) != facts.WantsPort(after) ||
+		!maps.Equal(before.Labels, after.Labels)
+}
+
+// ifWatched returns the requests of a function while any router is watched.
+func (r *Reconciler) ifWatched(requests handler.MapFunc) handler.MapFunc {
+	return func(ctx context.Context, o client.Object) []reconcile.Request {
+		var routes networkv1alpha1.ExternalRouteList
+		// they are only read, and the cache returns no errors once it is in sync
+		if err := r.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy); err != nil || !slices.ContainsFunc(routes.Items, watches) {
+			return nil
+		}
+		return requests(ctx, o)
+	}
+}
+
+// nodeOf returns a request for the node of a pod, while any router is watched.
+func (r *Reconciler) nodeOf(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.ifWatched(func(context.Context, client.Object) []reconcile.Request {
+		if pod, ok := o.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: pod.Spec.NodeName}}}
+		}
+		return nil
+	})(ctx, o)
+}

@@ -1,0 +1,60 @@
+package pod
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// addNextHops adds the routers of a pod's own to its facts. A pod with an EgressIP leaves by that. On a node without a gateway router
+// the rows have no effect.
+func (r *Reconciler) addNextHops(to *topology.Pod, by selection) {
+	if by.egressIP != "" {
+		return
+	}
+	to.NextHops = by.nextHops
+	if slices.ContainsFunc(to.NextHops, func(hop facts.NextHop) bool { return hop.BFD }) {
+		r.Triggers.Enqueue(topology.KindGateway, types.NamespacedName{Name: to.Node})
+	}
+}
+
+// routed enqueues the pods that an ExternalRoute selects, or selected, when their routers may have changed.
+func (r *Reconciler) routed() handler.Funcs {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(ctx context.Context, q queue, objects ...client.Object) {
+		for _, o := range objects {
+			e, ok := o.(*networkv1alpha1.ExternalRoute)
+			if !ok {
+				continue
+			}
+			for _, request := range r.that(ctx, func(namespace, pod labels.Set) (bool, error) {
+				return facts.RouteSelects(e, namespace, pod)
+			}) {
+				q.Add(request)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, e.Object) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			before, ok := e.ObjectOld.(*networkv1alpha1.ExternalRoute)
+			after, ok2 := e.ObjectNew.(*networkv1alpha1.ExternalRoute)
+			if !ok || !ok2 || kind.ExternalRouteChanged(before, after) {
+				enqueue(ctx, q, e.ObjectOld, e.ObjectNew)
+			}
+		},
+	}
+}
