@@ -7,7 +7,7 @@ var ovnKubernetesRules = map[string]rule{
 	"EgressQoS":                     translated(ovnEgressQoS),
 	"NetworkQoS":                    cannot("it selects pods of several networks", "write EgressQoSes: docs/user/egressqos.md"),
 	"EgressService":                 cannot("Weft's pods leave with addresses of EgressIPs, not of Services", egressNext),
-	"AdminPolicyBasedExternalRoute": cannot(noGateways, "route in the network outside, by the address of an EgressIP"),
+	"AdminPolicyBasedExternalRoute": translated(externalRoute),
 	"RouteAdvertisements":           cannot(noBGP, bgpNext),
 	"ClusterNetworkConnect":         cannot("Networks of Weft do not reach each other", "attach the pods to both Networks"),
 	"VTEP":                          cannot("Weft has no EVPN", "use a Localnet Network"),

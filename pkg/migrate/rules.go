@@ -19,7 +19,6 @@ type rule struct {
 const stateReason = "state of the network, which Weft keeps elsewhere"
 
 const (
-	noGateways  = "Weft has no gateways of namespaces"
 	noVPC       = "it is of a router of its own, and Weft has one router for all pods"
 	noBGP       = "this command does not translate BGP"
 	noProxy     = "Weft does not look into connections"

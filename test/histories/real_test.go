@@ -95,7 +95,8 @@ func (w *world) clear(ctx context.Context) error {
 		var pods corev1.PodList
 		var nodes corev1.NodeList
 		var networks networkv1alpha1.NodeNetworkList
-		err := errors.Join(w.api.DeleteAllOf(ctx, &networkv1alpha1.ExternalRoute{}), w.api.DeleteAllOf(ctx, &networkv1alpha1.IPPool{}), w.api.DeleteAllOf(ctx, &networkv1alpha1.FloatingIP{}),
+		err := errors.Join(w.api.DeleteAllOf(ctx, &networkv1alpha1.ExternalRoute{}),
+			w.api.DeleteAllOf(ctx, &networkv1alpha1.IPPool{}), w.api.DeleteAllOf(ctx, &networkv1alpha1.FloatingIP{}),
 			w.api.DeleteAllOf(ctx, &networkv1alpha1.Network{}), w.api.DeleteAllOf(ctx, &corev1.Node{}),
 			w.api.DeleteAllOf(ctx, &networkv1alpha1.NodeNetwork{}),
 			w.api.DeleteAllOf(ctx, &networkv1alpha1.ClusterNetwork{}), w.api.List(ctx, &pods),

@@ -23,6 +23,8 @@ type Database struct {
 	Refusals map[unit.Key]error
 	// Away: the database is not connected.
 	Away bool
+	// Old: the server has no optional column.
+	Old bool
 	// Fail is the error of Failure.
 	Fail error
 	// Refuse is the error of Refused.
@@ -241,8 +243,8 @@ func (d *Database) ReportOnly(on bool) { d.reportOnly = on }
 // ReportsOnly returns what the reconciler last passed to ReportOnly.
 func (d *Database) ReportsOnly() bool { return d.reportOnly }
 
-// Has implements kind.Database: the database has every column.
-func (d *Database) Has(string, string) bool { return true }
+// Has implements kind.Database.
+func (d *Database) Has(string, string) bool { return !d.Old }
 
 // Wanted implements kind.Database.
 func (d *Database) Wanted(key unit.Key) bool {
@@ -266,7 +268,8 @@ func (d *Database) Owners() (owners map[unit.Key]int, ok bool) {
 func (d *Database) RowsOf(key unit.Key) (rows []unit.Row, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.units[key].Rows, !d.Away || d.applied[key]
+	u, applied := d.units[key]
+	return u.Rows, applied || !d.Away
 }
 
 // Elements implements kind.Database.

@@ -1,0 +1,137 @@
+package externalroute_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/externalroute"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/test/kindtest"
+)
+
+func aRoute(hops networkv1alpha1.ExternalNextHops, change ...func(*networkv1alpha1.ExternalRoute)) *networkv1alpha1.ExternalRoute {
+	e := &networkv1alpha1.ExternalRoute{ObjectMeta: metav1.ObjectMeta{Name: "out", Generation: 3}}
+	e.Spec.NextHops = hops
+	for _, c := range change {
+		c(e)
+	}
+	return e
+}
+
+func static(addresses ...networkv1alpha1.EgressAddress) (hops []networkv1alpha1.StaticNextHop) {
+	for i, a := range addresses {
+		hops = append(hops, networkv1alpha1.StaticNextHop{Address: a, BFD: i == 0})
+	}
+	return hops
+}
+
+// routers selects the pods app=router of namespaces with team=net.
+func routers(network string) []networkv1alpha1.PodNextHops {
+	return []networkv1alpha1.PodNextHops{{Network: network, BFD: true,
+		NamespaceSelector: metav1.LabelSelector{MatchLabels: map[string]string{"team": "net"}},
+		PodSelector:       metav1.LabelSelector{MatchLabels: map[string]string{"app": "router"}}}}
+}
+
+func aRouter(change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: "r", Labels: map[string]string{"app": "router"}}}
+	p.Spec.NodeName, p.Spec.HostNetwork = "n1", true
+	p.Status.Phase, p.Status.PodIPs = corev1.PodRunning, []corev1.PodIP{{IP: "192.0.2.11"}, {IP: "2001:db8::11"}}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+// onSegment gives a pod an interface of a network definition.
+func onSegment(p *corev1.Pod) {
+	p.Spec.HostNetwork = false
+	p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/network-status": `[{"name":"weft","interface":"eth0","ips":["10.244.0.5"],"default":true},` +
+		`{"name":"infra/dc","interface":"net1","ips":["192.0.2.77"]}]`}
+}
+
+// state is the status of the ExternalRoute as text: "<address> [bfd] [<pod>], ...: <status> <reason> <message>".
+func state(b *kindtest.Bed) string {
+	e := kindtest.Get(b, aRoute(networkv1alpha1.ExternalNextHops{}))
+	var hops []string
+	for _, hop := range e.Status.NextHops {
+		text := string(hop.Address)
+		if hop.BFD {
+			text += " bfd"
+		}
+		if hop.Pod != "" {
+			text += " " + hop.Pod
+		}
+		hops = append(hops, text)
+	}
+	c := meta.FindStatusCondition(e.Status.Conditions, networkv1alpha1.ConditionReady)
+	if c == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%s: %s %s %s", strings.Join(hops, ", "), c.Status, c.Reason, c.Message)
+}
+
+func TestReconcile(t *testing.T) {
+	infra := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "infra", Labels: map[string]string{"team": "net"}}}
+	for name, c := range map[string]struct {
+		route *networkv1alpha1.ExternalRoute
+		pods  []*corev1.Pod
+		away  bool
+		old   bool // the server lacks NAT.match
+		want  string
+		event bool
+	}{
+		"static": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2", "2001:db8::2")}),
+			want: "192.0.2.2 bfd, 2001:db8::2: True AsExpected routers in use: 2"},
+		"pods of the host's network": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("")}), pods: []*corev1.Pod{aRouter()},
+			want: "192.0.2.11 bfd infra/r, 2001:db8::11 bfd infra/r: True AsExpected routers in use: 2"},
+		"pods on a network": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("infra/dc")}), pods: []*corev1.Pod{aRouter(onSegment)},
+			want: "192.0.2.77 bfd infra/r: True AsExpected routers in use: 1"},
+		"a static router that is a pod": {
+			route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("2001:db8::2", "192.0.2.77"), Pods: routers("infra/dc")}),
+			pods:  []*corev1.Pod{aRouter(onSegment)}, want: "192.0.2.77 bfd, 2001:db8::2 bfd: True AsExpected routers in use: 2"},
+		"a pod without that network": {
+			route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2"), Pods: routers("infra/other")}),
+			pods:  []*corev1.Pod{aRouter(onSegment)},
+			want:  "192.0.2.2 bfd: False NextHopsUnusable pod infra/r: it has no address on the segment yet", event: true},
+		"a pod of the cluster network": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("")}),
+			pods: []*corev1.Pod{aRouter(onSegment)}, event: true,
+			want: ": False NoNextHop pod infra/r: it does not use the host's network, and no network is given"},
+		"pods that do not run": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("")}), event: true,
+			pods: []*corev1.Pod{aRouter(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })},
+			want: ": False NoNextHop no running pod is a router"},
+		"pods of other namespaces": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("")}), event: true,
+			pods: []*corev1.Pod{aRouter(func(p *corev1.Pod) { p.Namespace = "demo" })}, want: ": False NoNextHop no running pod is a router"},
+		"an unreadable selector keeps the routers": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.3")},
+			func(e *networkv1alpha1.ExternalRoute) {
+				e.Spec.PodSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}
+				e.Status.NextHops = []networkv1alpha1.ExternalNextHop{{Address: "192.0.2.2"}}
+			}), event: true, want: `192.0.2.2: False InvalidSpec spec.podSelector: "Near" is not a valid label selector operator`},
+		"an old server": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2")}), old: true, event: true,
+			want: ": False DatabaseSchemaTooOld the northbound database's server lacks NAT.match, which routers of pods need: it is older than OVN 24.09"},
+		"the database is away": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2")}), away: true, want: "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := []client.Object{c.route, infra}
+			for _, p := range c.pods {
+				objects = append(objects, p)
+			}
+			b := kindtest.New(t, externalroute.Kinds, topology.KindExternalRoute, nil, objects...)
+			b.Database.Away, b.Database.Old = c.away, c.old
+			outcome := b.Reconcile("", "out")
+			if got := state(b); got != c.want {
+				t.Errorf("%s\nwant\n%s", got, c.want)
+			}
+			if got := len(outcome.Events) > 0; got != c.event {
+				t.Errorf("events %q", outcome.Events)
+			}
+			b.ExpectSettled("", "out")
+		})
+	}
+}
