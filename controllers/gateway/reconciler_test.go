@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -13,11 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -179,4 +184,54 @@ func acceptance(nn *networkv1alpha1.NodeNetwork) string {
 		return ""
 	}
 	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+}
+
+// A gateway has the BFD sessions of the watched routers of its pods, and joins them to the pods' routes. Pods with an EgressIP, and pods
+// that no ExternalRoute selects, have none.
+func TestWatchedRouters(t *testing.T) {
+	node, nn := kindtest.Node(t, 1, "4")
+	pod := func(name string, labels map[string]string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name, UID: types.UID(name), Labels: labels}}
+		p.Spec.NodeName = "n1"
+		return p
+	}
+	out := &networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "out"}}
+	out.Spec.PodSelector.MatchLabels = map[string]string{"out": "yes"}
+	route := &networkv1alpha1.ExternalRoute{ObjectMeta: metav1.ObjectMeta{Name: "route"}}
+	route.Spec.PodSelector.MatchLabels = map[string]string{"app": "web"}
+	route.Status.NextHops = []networkv1alpha1.ExternalNextHop{{Address: "192.0.2.201", BFD: true}, {Address: "192.0.2.202"}}
+	prepare := func(env *kind.Env) {
+		env.Restore = func(context.Context) error { return nil }
+		env.Addresses.SetNode("n1", []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}, nil)
+		for _, name := range []string{"web", "egress", "plain"} {
+			if _, err := env.Addresses.Allocate("n1", alloc.OwnerOf("demo", name, name), alloc.Request{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// package pod adds the index
+	withIndex := func(env *kind.Env) []*kind.Kind {
+		kinds := Kinds(env)
+		kinds[0].Indexes = append(kinds[0].Indexes, kind.Index{Object: &corev1.Pod{}, Field: kind.PodsByNode,
+			Values: func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }})
+		return kinds
+	}
+	b := kindtest.New(t, withIndex, topology.KindGateway, prepare, node, nn, out, route, pod("web", map[string]string{"app": "web"}),
+		pod("egress", map[string]string{"app": "web", "out": "yes"}), pod("plain", nil))
+	have := kindtest.Pick(b.Reconcile("", "n1").Units[n1], "BFD", "bfd", "$routed_n1")
+	sessions, joined, matches := 0, 0, 0
+	for _, line := range have {
+		switch {
+		case strings.HasPrefix(line, "BFD"):
+			sessions++
+		case strings.Contains(line, "bfd += "):
+			joined++
+		case strings.HasPrefix(line, "NAT ip4.src != $routed_n1"):
+			matches++
+		}
+	}
+	if sessions != 1 || joined != 1 || matches != 1 {
+		t.Errorf("%d sessions, %d joined, %d matches, want 1 of each:\n%s", sessions, joined, matches, strings.Join(have, "\n"))
+	}
+	b.ExpectSettled("", "n1")
 }

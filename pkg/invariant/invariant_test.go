@@ -343,6 +343,20 @@ var violations = []violation{
 	{"EgressOfSelected", "a pod that is selected", []string{"egressip/team 10.244.0.6", "is missing"}, func(w *world) {
 		w.Pods[1].Labels = map[string]string{"out": "yes"}
 	}},
+	{"RoutesOfSelected", "a pod that is not selected any more", []string{"pod/default/a 10.244.0.5 192.0.2.200 GR_n1 should not be there"},
+		func(w *world) {
+			w.route("a")
+			w.ExternalRoutes[0].Spec.PodSelector.MatchLabels = map[string]string{"out": "elsewhere"}
+			w.routedSet().Addresses = nil
+		}},
+	{"RoutesOfSelected", "a pod without its route", []string{"pod/default/a 10.244.0.5 192.0.2.200 GR_n1 is missing"}, func(w *world) {
+		w.route("a")
+		find[nbdb.LogicalRouter](w, nbdb.LogicalRouterTable, names.GatewayRouter("n1")).StaticRoutes = nil
+	}},
+	{"RoutedNotTranslated", "a pod that is translated", []string{"10.244.0.5 is missing"}, func(w *world) {
+		w.route("a")
+		w.routedSet().Addresses = nil
+	}},
 	{"FloatingHeldByOne", "a pod with another pod's address", []string{"10.245.0.5", "default_b", "default_floating"}, func(w *world) {
 		w.port("b").ExternalIDs["weft.dev/translated"] = "10.245.0.5"
 	}},

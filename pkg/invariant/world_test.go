@@ -388,6 +388,31 @@ func (w *world) nodeNetwork(name string) *networkv1alpha1.NodeNetwork {
 }
 
 // find returns the row of a table with a name.
+// route adds an ExternalRoute for a pod of node n1, and its rows.
+func (w *world) route(pod string) {
+	w.Helper()
+	e := networkv1alpha1.ExternalRoute{ObjectMeta: metav1.ObjectMeta{Name: "route"}}
+	e.Spec.PodSelector.MatchLabels = map[string]string{"leaves": "so"}
+	e.Status.NextHops = []networkv1alpha1.ExternalNextHop{{Address: "192.0.2.200"}}
+	w.ExternalRoutes = append(w.ExternalRoutes, e)
+	i := slices.IndexFunc(w.Pods, func(p corev1.Pod) bool { return p.Name == pod })
+	w.Pods[i].Labels = map[string]string{"leaves": "so"}
+	address := w.Pods[i].Status.PodIPs[0].IP
+	router, policy := names.GatewayRouter("n1"), nbdb.LogicalRouterStaticRoutePolicySrcIP
+	w.put(&nbdb.LogicalRouterStaticRoute{UUID: "external", IPPrefix: address + "/32", Nexthop: "192.0.2.200", Policy: &policy,
+		OutputPort: pointerTo(names.RouterToExternal(router)), Options: map[string]string{"ecmp_symmetric_reply": "true"},
+		ExternalIDs: map[string]string{unit.OwnerKey: string(topology.PodKey("default", pod))}})
+	row := find[nbdb.LogicalRouter](w, nbdb.LogicalRouterTable, router)
+	row.StaticRoutes = append(row.StaticRoutes, "external")
+	w.put(&nbdb.AddressSet{UUID: "routed", Name: names.Routed("n1", "IPv4"), Addresses: []string{address},
+		ExternalIDs: map[string]string{unit.OwnerKey: string(topology.GatewayKey("n1"))}})
+}
+
+// routedSet is the set of the pods that the translation of node n1 leaves out.
+func (w *world) routedSet() *nbdb.AddressSet {
+	return find[nbdb.AddressSet](w, nbdb.AddressSetTable, names.Routed("n1", "IPv4"))
+}
+
 func find[T any](w *world, table, name string) *T {
 	w.Helper()
 	for _, row := range w.Northbound[table] {

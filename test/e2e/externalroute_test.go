@@ -131,6 +131,7 @@ func TestExternalRoute(t *testing.T) {
 	})
 	t.Run("connections are spread", func(t *testing.T) { r.testSpread(t) })
 	t.Run("replies return to the router that asked", func(t *testing.T) { r.testReplies(t) })
+	t.Run("clients of a node port", func(t *testing.T) { r.testNodePort(t) })
 	t.Run("a pod that starts later", func(t *testing.T) {
 		late := labelled(bed.peerPod("er-late", "n2"), "er")
 		bed.run(t, late)
@@ -219,7 +220,8 @@ func (r *externalRouting) testSpread(t *testing.T) {
 			got := s.received(t) - before[i]
 			r.cells = append(r.cells, routedCell{What: fmt.Sprintf("%d connections", count), To: a.String(), Router: s.link,
 				Seen: fmt.Sprintf("%d packets", got)})
-			if got < 8 { // two connections; Open vSwitch's userspace datapath spreads them unevenly, some 50 and 10
+			// The second router gets the first packet of its connections. What follows goes to the first one, from which the answers come.
+			if got < count/5 {
 				t.Errorf("router %s got %d packets of %d connections to %s", s.link, got, count, a)
 			}
 		}
@@ -249,6 +251,34 @@ func (r *externalRouting) testReplies(t *testing.T) {
 	sideRouters[0].leads(t, r.nodes[0], addressesOf(r.near)...)
 }
 
+// testNodePort calls a selected pod by a node port of its node. The answers go where the client's packets came from.
+func (r *externalRouting) testNodePort(t *testing.T) {
+	s := service("er-port", "er", func(s *corev1.ServiceSpec) {
+		s.Type, s.ExternalTrafficPolicy = corev1.ServiceTypeNodePort, corev1.ServiceExternalTrafficPolicyLocal
+	})
+	bed.create(t, s)
+	must(t, bed.api.Get(t.Context(), client.ObjectKeyFromObject(s), s))
+	i := slices.IndexFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == whoPort })
+	for _, a := range both(r.nodes[0]) {
+		const count = 20
+		to := netip.AddrPortFrom(a, uint16(s.Spec.Ports[i].NodePort))
+		eventually(t, recoveryTimeout, func() error {
+			before := sideRouters[0].received(t) + sideRouters[1].received(t)
+			answers, err := bed.hostCaller(lab.Outside().Name).call(t.Context(), "tcp", to, count)
+			if err != nil || slices.ContainsFunc(answers, func(c called) bool { return c.Error != "" }) {
+				return fmt.Errorf("calls from outside to %s: %+v, %w", to, answers, err)
+			}
+			got := sideRouters[0].received(t) + sideRouters[1].received(t) - before
+			r.cells = append(r.cells, routedCell{What: "node port", To: to.String(), Seen: fmt.Sprintf("%d packets at the routers", got)})
+			if got > count {
+				return fmt.Errorf("of %d connections to %s the routers got %d packets", count, to, got)
+			}
+			return nil
+		})
+	}
+	bed.remove(t, s)
+}
+
 // testBFD watches the routers with BIRD's BFD, and silences one of them.
 func (r *externalRouting) testBFD(t *testing.T) {
 	bird := r.startBFD(t)
@@ -259,24 +289,29 @@ func (r *externalRouting) testBFD(t *testing.T) {
 	r.sessions(t, "up", 8)
 	r.sees(t, r.near, r.outside, addressesOf(r.near))
 
+	sideRouters[1].leads(t, r.nodes[0], addressesOf(r.near)...) // answers of the silent router would keep connections there
 	bird.answerFor(t, r.nodes, sideRouters[1])
 	silent := time.Now()
 	r.sessions(t, "down", 4)
-	r.cells = append(r.cells, routedCell{What: "a silent router was noticed", Router: "gw1",
-		Gap: time.Since(silent).Round(time.Millisecond).String()})
 	for _, a := range r.outside {
-		const count = 60
-		before := sideRouters[0].received(t)
-		answers, err := bed.podCaller(r.near).call(t.Context(), "tcp", netip.AddrPortFrom(a, whoPort), count)
-		if err != nil || slices.ContainsFunc(answers, func(c called) bool { return c.Error != "" }) {
-			t.Errorf("after the loss of a router: %+v, %v", answers, err)
-		}
-		if got := sideRouters[0].received(t) - before; got > count/2 { // BFD's own
-			t.Errorf("the silent router got %d packets of %d connections", got, count)
-		}
+		eventually(t, recoveryTimeout, func() error {
+			const count = 60
+			before := sideRouters[0].received(t)
+			answers, err := bed.podCaller(r.near).call(t.Context(), "tcp", netip.AddrPortFrom(a, whoPort), count)
+			if err != nil || slices.ContainsFunc(answers, func(c called) bool { return c.Error != "" }) {
+				return fmt.Errorf("after the loss of a router: %+v, %w", answers, err)
+			}
+			if got := sideRouters[0].received(t) - before; got > count/2 { // BFD's own
+				return fmt.Errorf("the silent router got %d packets of %d connections", got, count)
+			}
+			return nil
+		})
+		r.cells = append(r.cells, routedCell{What: "no packets to a silent router", To: a.String(), Router: "gw1",
+			Gap: time.Since(silent).Round(time.Millisecond).String()})
 	}
 	bird.answerFor(t, r.nodes, sideRouters...)
 	r.sessions(t, "up", 8)
+	sideRouters[0].leads(t, r.nodes[0], addressesOf(r.near)...)
 	r.testSpread(t)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -463,5 +464,32 @@ func TestALinkOfItsOwn(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, b.Flows()); diff != "" {
 		t.Errorf("flows (-want +got):\n%s", diff)
+	}
+}
+
+// The bridge lets out packets of pods with routers of their own, and new connections to them in. BFD of the routers reaches the
+// gateway router.
+func TestPodsWithRoutersOfTheirOwn(t *testing.T) {
+	b := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
+		Hidden: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}, Routed: addrs("10.244.0.5", "fd00:10:244::5"),
+		Watched: addrs("172.18.0.201", "fd00:18::201")}
+	for _, want := range []struct{ priority, match, actions string }{
+		{"105", "in_port=2,ip,nw_src=10.244.0.0/16", "drop"},
+		{"108", "in_port=2,ip,dl_src=02:00:00:18:00:11,nw_src=10.244.0.5", "ct(commit,table=2,"},
+		{"108", "in_port=2,ipv6,dl_src=02:00:00:18:00:11,ipv6_src=fd00:10:244::5", "ct(commit,table=2,"},
+		{"40", "ct_state=+new+trk,ip,ct_nw_dst=10.244.0.5", "output:2"},
+		{"203", "in_port=1,udp,dl_dst=02:00:00:18:00:11,nw_src=172.18.0.201,nw_dst=172.18.0.11,tp_dst=3784", "output:2"},
+		{"203", "in_port=1,udp6,dl_dst=02:00:00:18:00:11,ipv6_src=fd00:18::201,ipv6_dst=fd00:18::11,tp_dst=3784", "output:2"},
+	} {
+		if !slices.ContainsFunc(b.Flows(), func(f desired.Flow) bool {
+			return strconv.Itoa(f.Priority) == want.priority && f.Match == want.match && strings.Contains(f.Actions, want.actions)
+		}) {
+			t.Errorf("no flow of priority %s with %s to %s", want.priority, want.match, want.actions)
+		}
+	}
+	b.Alone = true
+	want := desired.Flow{Priority: 108, Match: "in_port=2,ip,dl_src=02:00:00:18:00:11,nw_src=10.244.0.5", Actions: "output:1"}
+	if !slices.Contains(b.Flows(), want) {
+		t.Errorf("without the host, flow %+v is missing", want)
 	}
 }
