@@ -102,6 +102,10 @@ e2e-dualstack: lab-tools ## Remove IPv6 from a cluster, and add it again under I
 e2e-egressqos: lab-tools ## Test EgressQoS with packets: the DSCP that arrives outside, in Shared and in Local mode (_out/egressqos.json), and a limit
 	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 30m -run '^TestEgressQoS$$'
 
+.PHONY: e2e-externalroute
+e2e-externalroute: lab-tools ## Test ExternalRoutes with packets: addresses outside, two routers, replies, node ports, and BFD with BIRD (_out/externalroute.json)
+	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 20m -run '^TestExternalRoute$$'
+
 .PHONY: e2e-bgp
 e2e-bgp: lab-tools ## Announce addresses of LoadBalancerPools by BGP to BIRD on the lab's router, with packets of clients behind it
 	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^TestBGP$$'

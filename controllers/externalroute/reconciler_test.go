@@ -52,7 +52,8 @@ func aRouter(change ...func(*corev1.Pod)) *corev1.Pod {
 // onSegment gives a pod an interface of a network definition.
 func onSegment(p *corev1.Pod) {
 	p.Spec.HostNetwork = false
-	p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/network-status": `[{"name":"weft","interface":"eth0","ips":["10.244.0.5"],"default":true},` +
+	p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/network-status": `[` +
+		`{"name":"weft","interface":"eth0","ips":["10.244.0.5"],"default":true},` +
 		`{"name":"infra/dc","interface":"net1","ips":["192.0.2.77"]}]`}
 }
 
@@ -91,7 +92,8 @@ func TestReconcile(t *testing.T) {
 			want: "192.0.2.2 bfd, 2001:db8::2: True AsExpected routers in use: 2"},
 		"pods of the host's network": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("")}), pods: []*corev1.Pod{aRouter()},
 			want: "192.0.2.11 bfd infra/r, 2001:db8::11 bfd infra/r: True AsExpected routers in use: 2"},
-		"pods on a network": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("infra/dc")}), pods: []*corev1.Pod{aRouter(onSegment)},
+		"pods on a network": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("infra/dc")}),
+			pods: []*corev1.Pod{aRouter(onSegment)},
 			want: "192.0.2.77 bfd infra/r: True AsExpected routers in use: 1"},
 		"a static router that is a pod": {
 			route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("2001:db8::2", "192.0.2.77"), Pods: routers("infra/dc")}),
@@ -114,7 +116,8 @@ func TestReconcile(t *testing.T) {
 				e.Status.NextHops = []networkv1alpha1.ExternalNextHop{{Address: "192.0.2.2"}}
 			}), event: true, want: `192.0.2.2: False InvalidSpec spec.podSelector: "Near" is not a valid label selector operator`},
 		"an old server": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2")}), old: true, event: true,
-			want: ": False DatabaseSchemaTooOld the northbound database's server lacks NAT.match, which routers of pods need: it is older than OVN 24.09"},
+			want: ": False DatabaseSchemaTooOld the northbound database's server lacks NAT.match, which routers of pods need: " +
+				"it is older than OVN 24.09"},
 		"the database is away": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2")}), away: true, want: "none"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -387,7 +387,6 @@ func (w *world) nodeNetwork(name string) *networkv1alpha1.NodeNetwork {
 	return &w.NodeNetworks[i]
 }
 
-// find returns the row of a table with a name.
 // route adds an ExternalRoute for a pod of node n1, and its rows.
 func (w *world) route(pod string) {
 	w.Helper()
@@ -413,6 +412,7 @@ func (w *world) routedSet() *nbdb.AddressSet {
 	return find[nbdb.AddressSet](w, nbdb.AddressSetTable, names.Routed("n1", "IPv4"))
 }
 
+// find returns the row of a table with a name.
 func find[T any](w *world, table, name string) *T {
 	w.Helper()
 	for _, row := range w.Northbound[table] {

@@ -258,10 +258,9 @@ func (r *externalRouting) testNodePort(t *testing.T) {
 	})
 	bed.create(t, s)
 	must(t, bed.api.Get(t.Context(), client.ObjectKeyFromObject(s), s))
-	i := slices.IndexFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == whoPort })
 	for _, a := range both(r.nodes[0]) {
 		const count = 20
-		to := netip.AddrPortFrom(a, uint16(s.Spec.Ports[i].NodePort))
+		to := netip.AddrPortFrom(a, uint16(s.Spec.Ports[0].NodePort))
 		eventually(t, recoveryTimeout, func() error {
 			before := sideRouters[0].received(t) + sideRouters[1].received(t)
 			answers, err := bed.hostCaller(lab.Outside().Name).call(t.Context(), "tcp", to, count)

@@ -20,9 +20,10 @@ type rows map[string]map[string]map[string][]string
 // sharedColumns have elements of several units; ignored columns are northd's.
 var (
 	sharedColumns = map[string][]string{"Logical_Switch": {"ports", "acls", "qos_rules", "load_balancer_group"},
-		"Logical_Router":       {"ports", "static_routes", "policies", "nat", "load_balancer_group"},
-		"Load_Balancer_Group":  {"load_balancer"},
-		"Chassis_Template_Var": {"variables"}, "Port_Group": {"ports", "acls"}, "Address_Set": {"addresses"}}
+		"Logical_Router":              {"ports", "static_routes", "policies", "nat", "load_balancer_group"},
+		"Load_Balancer_Group":         {"load_balancer"},
+		"Logical_Router_Static_Route": {"bfd"},
+		"Chassis_Template_Var":        {"variables"}, "Port_Group": {"ports", "acls"}, "Address_Set": {"addresses"}}
 	defaults       = []string{"0", "false"} // default values of scalar columns
 	ignoredColumns = []string{"_uuid", "up", "dynamic_addresses", "tag", "ipv6_prefix"}
 )
@@ -34,7 +35,7 @@ func (w *world) selectRows() rows {
 	for _, table := range []string{"Logical_Router", "Logical_Router_Port", "Logical_Switch", "Logical_Switch_Port",
 		"QoS", "Load_Balancer", "Load_Balancer_Group",
 		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT", "Chassis_Template_Var", "Port_Group", "ACL",
-		"Address_Set", "Meter", "Meter_Band"} {
+		"Address_Set", "Meter", "Meter_Band", "BFD"} {
 		text := ovndbtest.Command(w, "ovsdb-client", "-f", "csv", "dump", w.nb.Endpoint(), "OVN_Northbound", table)
 		_, text, _ = strings.Cut(text, "\n") // "<table> table"
 		lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()

@@ -1,0 +1,129 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/topology"
+)
+
+// routeTo is an ExternalRoute of all pods by these routers. The first is watched.
+func routeTo(routers ...networkv1alpha1.EgressAddress) *networkv1alpha1.ExternalRoute {
+	e := &networkv1alpha1.ExternalRoute{ObjectMeta: metav1.ObjectMeta{Name: "route"}}
+	for i, a := range routers {
+		e.Spec.NextHops.Static = append(e.Spec.NextHops.Static, networkv1alpha1.StaticNextHop{Address: a, BFD: i == 0})
+	}
+	return e
+}
+
+// routers waits until pods have so many routes to routers in all, and so many of them name a BFD session.
+func (w *world) routers(routes, watched int) {
+	w.Helper()
+	w.until(func() error {
+		haveRoutes, haveWatched := 0, 0
+		for _, row := range w.selectRows()[nbdb.LogicalRouterStaticRouteTable] {
+			if !slices.Contains(row["options"], "ecmp_symmetric_reply=true") {
+				continue
+			}
+			haveRoutes++
+			haveWatched += len(row["bfd"])
+		}
+		if haveRoutes != routes || haveWatched != watched {
+			return fmt.Errorf("%d routes to routers, %d of them watched, want %d and %d", haveRoutes, haveWatched, routes, watched)
+		}
+		return nil
+	})
+}
+
+func (w *world) clearRoute(ctx context.Context) {
+	w.Helper()
+	w.must(client.IgnoreNotFound(api.Delete(ctx, routeTo())))
+	w.routers(0, 0)
+}
+
+// TestWhatAnExternalRouteCosts checks that an ExternalRoute costs few transactions for all pods, a pod still one for its port and one
+// for its BFD, and a restart none.
+func TestWhatAnExternalRouteCosts(t *testing.T) {
+	w := newWorld(t)
+	o := w.start()
+	w.network(entry("10.244.0.0/16", 24))
+	w.joinShared("n1", "n2")
+	var pods []*corev1.Pod
+	for i := range 10 {
+		pods = append(pods, w.create([]string{"n1", "n2"}[i%2], fmt.Sprintf("p%d", i))...)
+	}
+	for _, p := range pods {
+		w.port(p)
+	}
+	o.settle()
+	e := routeTo("192.0.2.201", "192.0.2.202")
+	if got := o.changes(func() { w.must(api.Create(w.Context(), e)); w.routers(20, 10); o.settle() }); got > 8 {
+		t.Errorf("an ExternalRoute of 10 pods cost %d transactions", got)
+	}
+	w.must(api.Get(w.Context(), keyOf(e), e))
+	if c := meta.FindStatusCondition(e.Status.Conditions, networkv1alpha1.ConditionReady); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("the conditions are %+v", e.Status.Conditions)
+	}
+	if got := o.changes(func() { w.port(w.create("n1", "late")[0]); w.routers(22, 11); o.settle() }); got > 2 {
+		t.Errorf("a pod cost %d transactions, want one for its port and one for its session", got)
+	}
+	o.stop()
+	before := w.dump()
+	o = w.start()
+	w.must(o.engine.Wait(t.Context(), func() (bool, error) {
+		return o.engine.Connected() && o.engine.Wanted(topology.GatewayKey("n1")), nil
+	}))
+	o.settle()
+	if got := o.transactions(); got != 0 {
+		t.Errorf("a restart with an ExternalRoute wrote %d transactions", got)
+	}
+	w.same(before)
+	w.clearRoute(w.Context())
+	w.until(func() error {
+		rows := w.selectRows()
+		for _, row := range rows[nbdb.NATTable] {
+			if strings.Contains(fmt.Sprint(row["match"]), "routed_") {
+				return fmt.Errorf("translation %v remains", row)
+			}
+		}
+		if left := rows[nbdb.BFDTable]; len(left) > 0 {
+			return fmt.Errorf("sessions %v remain", left)
+		}
+		return nil
+	})
+	if got := o.drifted(); len(got) > 0 {
+		t.Errorf("reported as drift: %v", got)
+	}
+}
+
+// TestPlanOfAnExternalRoute checks that a plan shows the routes, the sessions and the translations.
+func TestPlanOfAnExternalRoute(t *testing.T) {
+	w := newWorld(t)
+	o := w.start()
+	w.network(entry("10.244.0.0/16", 24))
+	w.joinShared("n1")
+	for _, p := range w.create("n1", "a", "b") {
+		w.port(p)
+	}
+	o.settle()
+	made := func() *networkv1alpha1.ExternalRoute { return routeTo("192.0.2.201", "192.0.2.202") }
+	w.comesTrue(o.plan([]string{"plan"}, w.dryRun(made())), func() string {
+		w.must(api.Create(w.Context(), made()))
+		w.routers(4, 2)
+		return ""
+	})
+	w.comesTrue(o.plan([]string{"plan", "--delete"}, made()), func() string {
+		w.clearRoute(w.Context())
+		return ""
+	})
+}
