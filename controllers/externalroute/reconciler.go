@@ -5,6 +5,7 @@ package externalroute
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -92,7 +93,7 @@ func (r *Reconciler) status(ctx context.Context, e *networkv1alpha1.ExternalRout
 		status.NextHops, ready.Status, ready.Reason = hops, metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected
 		ready.Message = fmt.Sprintf("routers in use: %d", len(hops))
 	}
-	ready.Message = health.Cut(ready.Message)
+	ready.Message = health.Cut(strings.ReplaceAll(ready.Message, "\n", "; ")) // of joined errors
 	meta.SetStatusCondition(&status.Conditions, ready)
 	return status, nil
 }

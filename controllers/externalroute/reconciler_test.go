@@ -57,6 +57,25 @@ func onSegment(p *corev1.Pod) {
 		`{"name":"infra/dc","interface":"net1","ips":["192.0.2.77"]}]`}
 }
 
+// manyRouters are routers with an address each.
+func manyRouters(n int) (pods []*corev1.Pod) {
+	for i := range n {
+		pods = append(pods, aRouter(func(p *corev1.Pod) {
+			p.Name, p.Status.PodIPs = fmt.Sprintf("r%03d", i), []corev1.PodIP{{IP: fmt.Sprintf("192.0.2.%d", 100+i)}}
+		}))
+	}
+	return pods
+}
+
+// firstRouters are the first n of them, as state has them.
+func firstRouters(n int) string {
+	var texts []string
+	for i := range n {
+		texts = append(texts, fmt.Sprintf("192.0.2.%d bfd infra/r%03d", 100+i, i))
+	}
+	return strings.Join(texts, ", ")
+}
+
 // state is the status of the ExternalRoute as text: "<address> [bfd] [<pod>], ...: <status> <reason> <message>".
 func state(b *kindtest.Bed) string {
 	e := kindtest.Get(b, aRoute(networkv1alpha1.ExternalNextHops{}))
@@ -105,6 +124,10 @@ func TestReconcile(t *testing.T) {
 		"a pod of the cluster network": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("")}),
 			pods: []*corev1.Pod{aRouter(onSegment)}, event: true,
 			want: ": False NoNextHop pod infra/r: it does not use the host's network, and no network is given"},
+		"two such pods": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("")}), event: true,
+			pods: []*corev1.Pod{aRouter(onSegment), aRouter(onSegment, func(p *corev1.Pod) { p.Name = "s" })},
+			want: ": False NoNextHop pod infra/r: it does not use the host's network, and no network is given; " +
+				"pod infra/s: it does not use the host's network, and no network is given"},
 		"pods that do not run": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("")}), event: true,
 			pods: []*corev1.Pod{aRouter(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })},
 			want: ": False NoNextHop no running pod is a router"},
@@ -115,6 +138,12 @@ func TestReconcile(t *testing.T) {
 				e.Spec.PodSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}
 				e.Status.NextHops = []networkv1alpha1.ExternalNextHop{{Address: "192.0.2.2"}}
 			}), event: true, want: `192.0.2.2: False InvalidSpec spec.podSelector: "Near" is not a valid label selector operator`},
+		"an unreadable selector of routers": {event: true,
+			want: `: False InvalidSpec spec.nextHops.pods[0].podSelector: "Near" is not a valid label selector operator`,
+			route: aRoute(networkv1alpha1.ExternalNextHops{Pods: []networkv1alpha1.PodNextHops{{PodSelector: metav1.LabelSelector{
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}}}})},
+		"too many": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("")}), event: true, pods: manyRouters(70),
+			want: firstRouters(64) + ": False NextHopsUnusable 64 of 70 routers are used"},
 		"an old server": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2")}), old: true, event: true,
 			want: ": False DatabaseSchemaTooOld the northbound database's server lacks NAT.match, which routers of pods need: " +
 				"it is older than OVN 24.09"},

@@ -1,9 +1,12 @@
 package kind
 
-// Indexes of Services, which package service has and others read.
+// Indexes that one package has and others read.
 const (
-	// ServicesByAddress indexes Services by the addresses that they are balanced on.
+	// ServicesByAddress indexes Services by the addresses that they are balanced on. It is package service's.
 	ServicesByAddress = "balanced.addresses"
-	// ServicesExposed indexes, as "true", the Services that have an address or port outside the cluster's own networks.
+	// ServicesExposed indexes, as "true", the Services that have an address or port outside the cluster's own networks. It is package
+	// service's.
 	ServicesExposed = "balanced.exposed"
+	// PodsByNode indexes pods by their node. It is package pod's.
+	PodsByNode = "spec.nodeName"
 )

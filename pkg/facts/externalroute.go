@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -75,55 +76,78 @@ type RouterPod struct {
 	NamespaceLabels labels.Set
 }
 
+// maxNextHops is how many routers an ExternalRoute may have in its status.
+const maxNextHops = 64
+
+// routers are the routers of an ExternalRoute by address.
+type routers map[networkv1alpha1.IP]networkv1alpha1.ExternalNextHop
+
 // ChooseNextHops returns the routers of an ExternalRoute: the static ones, and the running pods that it selects among pods, sorted by
 // address. unusable says why other selected pods are not among them.
 func ChooseNextHops(e *networkv1alpha1.ExternalRoute, pods []RouterPod) (hops []networkv1alpha1.ExternalNextHop, unusable, invalid error) {
-	if _, err := RouteSelects(e, nil, nil); err != nil {
-		return nil, nil, err
+	if invalid = checkRoute(e); invalid != nil {
+		return nil, nil, invalid
 	}
-	found := map[networkv1alpha1.IP]networkv1alpha1.ExternalNextHop{}
-	for i, hop := range e.Spec.NextHops.Static {
-		if _, err := netip.ParseAddr(string(hop.Address)); err != nil {
-			return nil, nil, fmt.Errorf("spec.nextHops.static[%d].address: %w", i, err)
-		}
-		found[networkv1alpha1.IP(hop.Address)] = networkv1alpha1.ExternalNextHop{Address: networkv1alpha1.IP(hop.Address), BFD: hop.BFD}
+	found := routers{}
+	for _, hop := range e.Spec.NextHops.Static {
+		address := networkv1alpha1.IP(hop.Address)
+		found[address] = networkv1alpha1.ExternalNextHop{Address: address, BFD: hop.BFD}
 	}
-	var troubles []error
 	for i := range e.Spec.NextHops.Pods {
-		selector := &e.Spec.NextHops.Pods[i]
-		for _, p := range pods {
-			selects, err := matchBoth(fmt.Sprintf("spec.nextHops.pods[%d]", i), &selector.NamespaceSelector, &selector.PodSelector,
-				p.NamespaceLabels, p.Pod.Labels)
-			if err != nil {
-				return nil, nil, err
-			}
-			if !selects || p.Pod.Status.Phase != corev1.PodRunning || p.Pod.DeletionTimestamp != nil {
-				continue
-			}
-			name := p.Pod.Namespace + "/" + p.Pod.Name
-			addresses, err := routerAddresses(p.Pod, selector.Network)
-			if err != nil {
-				troubles = append(troubles, fmt.Errorf("pod %s: %w", name, err))
-			}
-			for _, address := range addresses {
-				text := networkv1alpha1.IP(address.String())
-				had, has := found[text]
-				if hop := (networkv1alpha1.ExternalNextHop{Address: text, BFD: selector.BFD || had.BFD, Pod: name}); !has || had.Pod > name {
-					found[text] = hop
-				} else {
-					had.BFD = hop.BFD
-					found[text] = had
-				}
-			}
-		}
+		unusable = errors.Join(unusable, found.addPods(&e.Spec.NextHops.Pods[i], pods))
 	}
-	for _, hop := range found {
-		hops = append(hops, hop)
-	}
-	slices.SortFunc(hops, func(a, b networkv1alpha1.ExternalNextHop) int {
+	hops = slices.SortedFunc(maps.Values(found), func(a, b networkv1alpha1.ExternalNextHop) int {
 		return strings.Compare(string(a.Address), string(b.Address))
 	})
-	return hops, errors.Join(troubles...), nil
+	if len(hops) > maxNextHops {
+		unusable = errors.Join(unusable, fmt.Errorf("%d of %d routers are used", maxNextHops, len(hops)))
+		hops = hops[:maxNextHops]
+	}
+	return hops, unusable, nil
+}
+
+// checkRoute returns an error that names the first field that cannot be read.
+func checkRoute(e *networkv1alpha1.ExternalRoute) error {
+	if _, err := RouteSelects(e, nil, nil); err != nil {
+		return err
+	}
+	for i, hop := range e.Spec.NextHops.Static {
+		if _, err := netip.ParseAddr(string(hop.Address)); err != nil {
+			return fmt.Errorf("spec.nextHops.static[%d].address: %w", i, err)
+		}
+	}
+	for i := range e.Spec.NextHops.Pods {
+		s := &e.Spec.NextHops.Pods[i]
+		if _, err := matchBoth(fmt.Sprintf("spec.nextHops.pods[%d]", i), &s.NamespaceSelector, &s.PodSelector, nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addPods adds the running pods that a readable selector selects. Of several pods with one address, the first by name has it.
+func (r routers) addPods(s *networkv1alpha1.PodNextHops, pods []RouterPod) (unusable error) {
+	for _, p := range pods {
+		selects, _ := matchBoth("", &s.NamespaceSelector, &s.PodSelector, p.NamespaceLabels, p.Pod.Labels)
+		if !selects || p.Pod.Status.Phase != corev1.PodRunning || p.Pod.DeletionTimestamp != nil {
+			continue
+		}
+		name := p.Pod.Namespace + "/" + p.Pod.Name
+		addresses, err := routerAddresses(p.Pod, s.Network)
+		if err != nil {
+			unusable = errors.Join(unusable, fmt.Errorf("pod %s: %w", name, err))
+		}
+		for _, a := range addresses {
+			address := networkv1alpha1.IP(a.String())
+			hop, has := r[address]
+			if !has || hop.Pod > name {
+				hop.Address, hop.Pod = address, name
+			}
+			hop.BFD = hop.BFD || s.BFD
+			r[address] = hop
+		}
+	}
+	return unusable
 }
 
 // MayBeRouter reports whether an ExternalRoute selects a pod as a router, in whichever namespace.

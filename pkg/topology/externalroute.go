@@ -96,8 +96,8 @@ func (g gateway) addSessions(u *unit.Unit) {
 	}
 }
 
-// addRouted adds the sets of all pods with routers of their own.
-func addRouted(u *unit.Unit) {
+// addAllRouted adds the sets of all pods with routers of their own.
+func addAllRouted(u *unit.Unit) {
 	for _, like := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
 		u.Rows = append(u.Rows, unit.Row{Model: addressSet(names.AllRouted(names.Family(like)))})
 	}
@@ -130,12 +130,9 @@ func (g gateway) addRouted(u *unit.Unit) {
 			nat.Priority = routedNAT
 		}
 	}
-	for _, outside := range g.Addresses {
-		if set := addressSet(names.Routed(g.Node.Name, names.Family(outside.Addr()))); !slices.ContainsFunc(u.Rows, func(r unit.Row) bool {
-			have, ok := r.Model.(*nbdb.AddressSet)
-			return ok && have.Name == set.Name
-		}) {
-			u.Rows = append(u.Rows, unit.Row{Model: set})
+	for _, like := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		if slices.ContainsFunc(g.Addresses, func(outside netip.Prefix) bool { return outside.Addr().Is4() == like.Is4() }) {
+			u.Rows = append(u.Rows, unit.Row{Model: addressSet(names.Routed(g.Node.Name, names.Family(like)))})
 		}
 	}
 }

@@ -56,7 +56,7 @@ func NetworkUnit(n facts.Network) unit.Unit {
 	addEgress(&u, n)
 	addFloating(&u, n)
 	if n.Routed {
-		addRouted(&u)
+		addAllRouted(&u)
 	}
 	addManagement(&u)
 	addRefusal(&u, n)

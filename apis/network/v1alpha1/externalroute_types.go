@@ -113,7 +113,7 @@ type ExternalRouteStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=address
-	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:MaxItems=64
 	NextHops []ExternalNextHop `json:"nextHops,omitempty"`
 
 	// conditions: Ready: the selected pods leave by nextHops. The message names the routers that cannot be used, and why.

@@ -6,9 +6,6 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// PodsByNode is the index of pods by their node, which package pod adds.
-const PodsByNode = "spec.nodeName"
-
 // ExternalRouteChanged reports whether an update of an ExternalRoute changes which pods have which routers.
 func ExternalRouteChanged(before, after *networkv1alpha1.ExternalRoute) bool {
 	return before.UID != after.UID ||
