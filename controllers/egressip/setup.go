@@ -21,13 +21,14 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// Kinds returns the kind of EgressIPs' units. They are reconciled one after the other, because each choice depends on
-// the others.
+// Kinds returns the kinds of EgressIPs' units and of Services that are the source of their pods. EgressIPs are reconciled one after the
+// other, because each choice depends on the others.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers,
 		Reachable:         env.Observed.Reachable,
 		ServicesByAddress: kind.ServicesByAddress}
-	return []*kind.Kind{{
+	services := &Services{Client: env.Client, Database: env.Database, Events: env.Events}
+	return []*kind.Kind{services.kind(), {
 		Name: topology.KindEgressIP, Reconciler: r,
 		Owner: func() client.Object { return &networkv1alpha1.EgressIP{} },
 		Watches: []kind.Watch{

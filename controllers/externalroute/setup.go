@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 
-	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,7 +59,7 @@ func routerChanged(e event.UpdateEvent) bool {
 	return !ok || !ok2 || before.UID != after.UID || before.Status.Phase != after.Status.Phase ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !maps.Equal(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.Status.PodIPs, after.Status.PodIPs) ||
-		before.Annotations[nadv1.NetworkStatusAnnot] != after.Annotations[nadv1.NetworkStatusAnnot]
+		before.Annotations[facts.NetworkStatusAnnotation] != after.Annotations[facts.NetworkStatusAnnotation]
 }
 
 func request(name string) reconcile.Request {

@@ -209,14 +209,7 @@ func TestWatchedRouters(t *testing.T) {
 			}
 		}
 	}
-	// package pod adds the index
-	withIndex := func(env *kind.Env) []*kind.Kind {
-		kinds := Kinds(env)
-		kinds[0].Indexes = append(kinds[0].Indexes, kind.Index{Object: &corev1.Pod{}, Field: kind.PodsByNode,
-			Values: func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }})
-		return kinds
-	}
-	b := kindtest.New(t, withIndex, topology.KindGateway, prepare, node, nn, out, route, pod("web", map[string]string{"app": "web"}),
+	b := kindtest.New(t, Kinds, topology.KindGateway, prepare, node, nn, out, route, pod("web", map[string]string{"app": "web"}),
 		pod("egress", map[string]string{"app": "web", "out": "yes"}), pod("plain", nil))
 	have := kindtest.Pick(b.Reconcile("", "n1").Units[n1], "BFD", "bfd", "$routed_n1")
 	sessions, joined, matches := 0, 0, 0

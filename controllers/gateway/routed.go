@@ -38,7 +38,9 @@ func (r *Reconciler) addRouted(ctx context.Context, to *facts.Gateway) error {
 	}
 	var pods corev1.PodList
 	var egress networkv1alpha1.EgressIPList
+	var services corev1.ServiceList
 	if err := errors.Join(r.Client.List(ctx, &pods, client.MatchingFields{kind.PodsByNode: to.Node.Name}, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &services, client.MatchingFields{kind.ServicesLeaving: "true"}, client.UnsafeDisableDeepCopy),
 		r.Client.List(ctx, &egress, client.UnsafeDisableDeepCopy)); err != nil {
 		return err
 	}
@@ -56,7 +58,7 @@ func (r *Reconciler) addRouted(ctx context.Context, to *facts.Gateway) error {
 			return err
 		}
 		hops := facts.NextHopsOf(routes.Items, in.Labels, pod.Labels)
-		if len(hops) > 0 && facts.SelectEgressIP(egress.Items, in.Labels, pod.Labels) == "" {
+		if len(hops) > 0 && facts.SelectEgress(egress.Items, services.Items, pod.Namespace, in.Labels, pod.Labels) == "" {
 			to.RoutedPods = append(to.RoutedPods, facts.RoutedPod{Addresses: ipam.Addresses(got.Addresses), NextHops: hops})
 		}
 	}
@@ -79,6 +81,7 @@ func (r *Reconciler) routedWatches() []kind.Watch {
 		kind.Map(&corev1.Pod{}, r.nodeOf, predicate.Funcs{UpdateFunc: selectionChanged,
 			CreateFunc: func(event.CreateEvent) bool { return false }}),
 		kind.Map(&networkv1alpha1.EgressIP{}, r.ifWatched(r.everyNode), trigger.SpecChanged()),
+		kind.Map(&corev1.Service{}, r.ifWatched(r.everyNode), kind.EgressSourceChanged()),
 		kind.Map(&corev1.Namespace{}, r.ifWatched(r.everyNode), predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
 	}
 }

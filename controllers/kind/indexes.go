@@ -7,6 +7,8 @@ const (
 	// ServicesExposed indexes, as "true", the Services that have an address or port outside the cluster's own networks. It is package
 	// service's.
 	ServicesExposed = "balanced.exposed"
+	// ServicesLeaving indexes, as "true", the Services that request to be the source of their pods outside. It is package egressip's.
+	ServicesLeaving = "egress.source"
 	// PodsByNode indexes pods by their node. It is package pod's.
 	PodsByNode = "spec.nodeName"
 )

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
@@ -40,8 +41,11 @@ type selection struct {
 func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (by selection, err error) {
 	var all networkv1alpha1.EgressIPList
 	var routes networkv1alpha1.ExternalRouteList
+	var services corev1.ServiceList
 	// they are only read
 	if err := errors.Join(r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &services, client.InNamespace(pod.Namespace), client.MatchingFields{kind.ServicesLeaving: "true"},
+			client.UnsafeDisableDeepCopy),
 		r.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy)); err != nil {
 		return by, err
 	}
@@ -57,7 +61,7 @@ func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (by select
 		return by, err
 	}
 	if err == nil {
-		by.egressIP = facts.SelectEgressIP(all.Items, namespace.Labels, pod.Labels)
+		by.egressIP = facts.SelectEgress(all.Items, services.Items, pod.Namespace, namespace.Labels, pod.Labels)
 		by.nextHops = facts.NextHopsOf(routes.Items, namespace.Labels, pod.Labels)
 	}
 	by.selectors = r.Selectors.Of(selectedPod(pod, namespace))

@@ -76,6 +76,7 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.On(&corev1.Namespace{}, handler.Funcs{UpdateFunc: r.relabelled}).MetadataOnly(),
 		kind.On(&networkv1alpha1.EgressIP{}, r.selected()),
 		kind.On(&networkv1alpha1.ExternalRoute{}, r.routed()),
+		kind.Map(&corev1.Service{}, r.selectedByService, kind.EgressSourceChanged()),
 	}
 }
 

@@ -24,6 +24,7 @@ type CarriedAddress struct {
 
 // EgressIP holds the facts for topology.EgressIPUnit.
 type EgressIP struct {
+	// Name is that of the EgressIP, or EgressNameOf a Service.
 	Name string
 	// Addresses are all addresses of the EgressIP. Carried are the addresses that a node carries.
 	Addresses []netip.Addr
@@ -46,16 +47,21 @@ func ParseEgressIP(e *networkv1alpha1.EgressIP, gateways map[string]Gateway) (Eg
 			return facts, fmt.Errorf("status.items[%d].egressIP: %w", i, err)
 		}
 		if g, known := gateways[item.Node]; known && g.HasRouter() {
-			carried := CarriedAddress{Address: address, Node: item.Node, Join: g.Join, Clusters: g.Clusters}
-			for _, own := range g.Addresses {
-				if g.SNAT && own.Addr().Is4() == address.Is4() {
-					carried.Own = own.Addr()
-				}
-			}
-			facts.Carried = append(facts.Carried, carried)
+			facts.Carried = append(facts.Carried, g.carry(address))
 		}
 	}
 	return facts, nil
+}
+
+// carry returns an address that the node of a gateway carries.
+func (g Gateway) carry(address netip.Addr) CarriedAddress {
+	carried := CarriedAddress{Address: address, Node: g.Node.Name, Join: g.Join, Clusters: g.Clusters}
+	for _, own := range g.Addresses {
+		if g.SNAT && own.Addr().Is4() == address.Is4() {
+			carried.Own = own.Addr()
+		}
+	}
+	return carried
 }
 
 // EgressAddresses returns the addresses of an EgressIP, in the order of its spec.

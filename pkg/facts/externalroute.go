@@ -9,13 +9,15 @@ import (
 	"slices"
 	"strings"
 
-	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
+
+// NetworkStatusAnnotation on a pod lists its interfaces (Network Plumbing Working Group, de-facto standard 1.3).
+const NetworkStatusAnnotation = "k8s.v1.cni.cncf.io/network-status"
 
 // NextHop is a router outside by which pods leave.
 type NextHop struct {
@@ -164,10 +166,13 @@ func routerAddresses(pod *corev1.Pod, network string) (addresses []netip.Addr, e
 	texts := []string{}
 	switch {
 	case network != "":
-		var interfaces []nadv1.NetworkStatus
-		if text := pod.Annotations[nadv1.NetworkStatusAnnot]; text != "" {
+		var interfaces []struct {
+			Name string   `json:"name"`
+			IPs  []string `json:"ips"`
+		}
+		if text := pod.Annotations[NetworkStatusAnnotation]; text != "" {
 			if err := json.Unmarshal([]byte(text), &interfaces); err != nil {
-				return nil, fmt.Errorf("annotation %s: %w", nadv1.NetworkStatusAnnot, err)
+				return nil, fmt.Errorf("annotation %s: %w", NetworkStatusAnnotation, err)
 			}
 		}
 		for _, i := range interfaces {

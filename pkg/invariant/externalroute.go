@@ -24,7 +24,8 @@ func (v *view) routed() (routes, inSets map[string]bool) {
 	routes, inSets = map[string]bool{}, map[string]bool{}
 	for key, pod := range v.pods {
 		router, labels := names.GatewayRouter(pod.Spec.NodeName), v.Namespaces[pod.Namespace]
-		if len(v.owned[key]) != 1 || !v.hasRouter(router) || facts.SelectEgressIP(v.EgressIPs, labels, pod.Labels) != "" {
+		source := facts.SelectEgress(v.EgressIPs, v.Services, pod.Namespace, labels, pod.Labels)
+		if len(v.owned[key]) != 1 || !v.hasRouter(router) || source != "" {
 			continue
 		}
 		hops := facts.NextHopsOf(v.ExternalRoutes, labels, pod.Labels)

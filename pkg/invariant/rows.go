@@ -65,6 +65,10 @@ func (v *view) dead(owner unit.Key) string {
 		if v.egress[owner] == nil {
 			return "an EgressIP that does not exist"
 		}
+	case topology.KindEgressService:
+		if !v.leaving[owner] {
+			return "a service whose pods do not leave with its addresses"
+		}
 	case topology.KindLoadBalancerPool:
 		if v.balancers[owner] == nil {
 			return "a LoadBalancerPool that does not exist"

@@ -90,6 +90,7 @@ type view struct {
 	networks map[string]*networkv1alpha1.NodeNetwork // node -> its NodeNetwork
 	pods     map[unit.Key]*corev1.Pod                // pods that need a port
 	balanced map[unit.Key]bool                       // services with addresses
+	leaving  map[unit.Key]bool                       // services whose pods leave with their addresses
 
 	firewalls map[unit.Key]bool
 	policies  map[unit.Key]bool
@@ -111,7 +112,8 @@ func newView(w World) *view {
 		onSwitch:    map[string][]*nbdb.LogicalSwitch{}, onRouter: map[string][]*nbdb.LogicalRouter{},
 		routerByName: map[string][]*nbdb.LogicalRouterPort{}, owned: map[unit.Key][]*nbdb.LogicalSwitchPort{},
 		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{},
-		pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, firewalls: map[unit.Key]bool{}, policies: map[unit.Key]bool{},
+		pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, leaving: map[unit.Key]bool{},
+		firewalls: map[unit.Key]bool{}, policies: map[unit.Key]bool{},
 		balancers: map[unit.Key]*networkv1alpha1.LoadBalancerPool{},
 		egress:    map[unit.Key]*networkv1alpha1.EgressIP{}, furthers: map[string]*networkv1alpha1.Network{},
 		floating: map[string][]*networkv1alpha1.FloatingIP{}, pools: map[string]floating.Pool{},
@@ -152,8 +154,12 @@ func newView(w World) *view {
 		v.balancers[topology.LoadBalancerPoolKey(w.LoadBalancerPools[i].Name)] = &w.LoadBalancerPools[i]
 	}
 	for i := range w.Services {
-		if service := &w.Services[i]; facts.Balanced(service) {
+		service := &w.Services[i]
+		if facts.Balanced(service) {
 			v.balanced[topology.ServiceKey(service.Namespace, service.Name)] = true
+		}
+		if granted, err := facts.EgressSource(service); err == nil && granted {
+			v.leaving[topology.EgressIPKey(facts.EgressNameOf(service.Namespace, service.Name))] = true
 		}
 	}
 	for i := range w.NetworkPolicies {

@@ -4,9 +4,10 @@ package migrate
 var ovnKubernetesRules = map[string]rule{
 	"EgressIP": translated(ovnEgressIP), "EgressFirewall": translated(ovnEgressFirewall),
 	"UserDefinedNetwork": translated(userDefinedNetwork), "ClusterUserDefinedNetwork": translated(clusterUserDefinedNetwork),
-	"EgressQoS":                     translated(ovnEgressQoS),
-	"NetworkQoS":                    cannot("it selects pods of several networks", "write EgressQoSes: docs/user/egressqos.md"),
-	"EgressService":                 cannot("Weft's pods leave with addresses of EgressIPs, not of Services", egressNext),
+	"EgressQoS":  translated(ovnEgressQoS),
+	"NetworkQoS": cannot("it selects pods of several networks", "write EgressQoSes: docs/user/egressqos.md"),
+	"EgressService": cannot("the Service itself requests it",
+		"annotate the Service with network.weft.dev/egress-source=LoadBalancer: docs/user/loadbalancer.md"),
 	"AdminPolicyBasedExternalRoute": translated(externalRoute),
 	"RouteAdvertisements":           cannot(noBGP, bgpNext),
 	"ClusterNetworkConnect":         cannot("Networks of Weft do not reach each other", "attach the pods to both Networks"),

@@ -26,8 +26,9 @@ const (
 	// KindExternalRoute is the kind of ExternalRoutes, which have no unit: pods' units have their routes, and gateways' units the BFD
 	// sessions with their routers.
 	KindExternalRoute = "externalroute"
-	// KindEgressIP is the kind of EgressIPs.
-	KindEgressIP = "egressip"
+	// KindEgressIP is the kind of EgressIPs. KindEgressService is the kind of Services whose pods leave with their addresses.
+	KindEgressIP      = "egressip"
+	KindEgressService = "egressservice"
 	// KindLoadBalancerPool is the kind of LoadBalancerPools.
 	KindLoadBalancerPool = "loadbalancerpool"
 	// KindNetworkPolicy is the kind of NetworkPolicies. KindPodGroup is the kind of the port group of a selector's
@@ -81,8 +82,13 @@ func NodesKey(hash string) unit.Key { return unit.NewKey(KindNodes, hash) }
 // DNSKey returns the unit of the set of a DNS name's addresses.
 func DNSKey(name string) unit.Key { return unit.NewKey(KindDNS, name) }
 
-// EgressIPKey returns the unit of an EgressIP.
-func EgressIPKey(name string) unit.Key { return unit.NewKey(KindEgressIP, name) }
+// EgressIPKey returns the unit of an EgressIP, or of a Service by its name among EgressIPs.
+func EgressIPKey(name string) unit.Key {
+	if service, ok := facts.EgressService(name); ok {
+		return unit.NewKey(KindEgressService, service)
+	}
+	return unit.NewKey(KindEgressIP, name)
+}
 
 // OfClusterPolicy reports whether a unit belongs to a cluster-wide policy.
 func OfClusterPolicy(key unit.Key) bool { return aclPrefix[key.Kind()] != "" }

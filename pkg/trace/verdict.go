@@ -59,7 +59,8 @@ var kinds = map[string]string{
 	topology.KindClusterNetworkPolicy: "ClusterNetworkPolicy", topology.KindAdminNetworkPolicy: "AdminNetworkPolicy",
 	topology.KindBaselineAdminNetworkPolicy: "BaselineAdminNetworkPolicy", topology.KindEgressFirewall: "EgressFirewall",
 	topology.KindEgressQoS: "EgressQoS", topology.KindMulticast: "Namespace",
-	topology.KindEgressIP: "EgressIP", topology.KindService: "Service", topology.KindPod: "Pod", topology.KindNode: "Node",
+	topology.KindEgressIP: "EgressIP", topology.KindEgressService: "Service",
+	topology.KindService: "Service", topology.KindPod: "Pod", topology.KindNode: "Node",
 	topology.KindGateway: "NodeNetwork", topology.KindNetwork: "ClusterNetwork",
 }
 

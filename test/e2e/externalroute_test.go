@@ -184,7 +184,7 @@ func (r *externalRouting) sees(t *testing.T, from *corev1.Pod, at, want []netip.
 	for _, server := range at {
 		cell := routedCell{What: "source", From: from.Name, To: server.String()}
 		eventually(t, recoveryTimeout, func() error {
-			seen, err := r.source(t.Context(), from, server)
+			seen, err := sourceOf(t.Context(), from, server)
 			if cell.Seen = seen.String(); err == nil && !slices.Contains(want, seen) {
 				err = fmt.Errorf("%s sees %s at %s, want %v", server, from.Name, seen, want)
 			}
@@ -194,7 +194,8 @@ func (r *externalRouting) sees(t *testing.T, from *corev1.Pod, at, want []netip.
 	}
 }
 
-func (r *externalRouting) source(ctx context.Context, from *corev1.Pod, to netip.Addr) (netip.Addr, error) {
+// sourceOf returns the address at which a server sees a pod.
+func sourceOf(ctx context.Context, from *corev1.Pod, to netip.Addr) (netip.Addr, error) {
 	answers, err := bed.podCaller(from).call(ctx, "tcp", netip.AddrPortFrom(to, whoPort), 1)
 	if err != nil {
 		return netip.Addr{}, err

@@ -65,6 +65,7 @@ func TestLoadBalancer(t *testing.T) {
 	local := balanced("lb-local", corev1.ServiceExternalTrafficPolicyLocal)
 	bed.create(t, cluster, local)
 	t.Run("reached", func(t *testing.T) { b.testReached(t, cluster, local) })
+	t.Run("leaves with it", func(t *testing.T) { b.testLeaves(t, cluster, local) })
 	t.Run("moves", func(t *testing.T) { b.testMoves(t, cluster) })
 	t.Run("follows the endpoints", func(t *testing.T) { b.testFollows(t, local) })
 	t.Run("released", func(t *testing.T) { b.testReleased(t, cluster) })
@@ -114,6 +115,58 @@ func (b balancing) testReached(t *testing.T, cluster, local *corev1.Service) {
 	m.try(t)
 	writeCells(t, "loadbalancer-cells.json", m.cells)
 	bed.awaitConsistent(t)
+}
+
+// testLeaves makes the addresses of a Service the source of its pods. Hosts outside see them, whichever node the pod is on, and the
+// Service works as before. Nodes see the pods as before.
+func (b balancing) testLeaves(t *testing.T, cluster, local *corev1.Service) {
+	bed.serveOn(t, lab.Outside().Name, "n1", "n2")
+	leaves := func(by string) {
+		must(t, bed.api.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster))
+		before := cluster.DeepCopy()
+		delete(cluster.Annotations, networkv1alpha1.EgressSourceAnnotation)
+		if by != "" {
+			metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, networkv1alpha1.EgressSourceAnnotation, by)
+		}
+		must(t, bed.api.Patch(t.Context(), cluster, client.MergeFrom(before)))
+	}
+	sees := func(p *corev1.Pod, at, want netip.Addr) {
+		t.Helper()
+		eventually(t, recoveryTimeout, func() error {
+			if seen, err := sourceOf(t.Context(), p, at); err != nil || seen != want {
+				return fmt.Errorf("%s sees %s at %s, want %s: %w", at, p.Name, seen, want, err)
+			}
+			return nil
+		})
+	}
+	of := func(addresses []netip.Addr, like netip.Addr) netip.Addr {
+		return addresses[slices.IndexFunc(addresses, func(a netip.Addr) bool { return a.Is4() == like.Is4() })]
+	}
+	leaves(networkv1alpha1.EgressSourceLoadBalancer)
+	for a := range b.addressed(t, cluster) {
+		for node, p := range b.pods {
+			sees(p, of(both(lab.Outside()), a), a)
+			for _, other := range []string{"n1", "n2"} {
+				if other != node {
+					sees(p, of(both(machineOf(t, other)), a), of(both(machineOf(t, node)), a))
+				}
+			}
+		}
+	}
+	eventually(t, recoveryTimeout, func() error {
+		must(t, bed.api.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster))
+		if !meta.IsStatusConditionTrue(cluster.Status.Conditions, networkv1alpha1.ServiceEgressSource) {
+			return fmt.Errorf("the conditions of service %s are %+v", cluster.Name, cluster.Status.Conditions)
+		}
+		return nil
+	})
+	b.testReached(t, cluster, local)
+	leaves("")
+	for node, p := range b.pods {
+		for _, a := range both(lab.Outside()) {
+			sees(p, a, of(both(machineOf(t, node)), a))
+		}
+	}
 }
 
 // joinOf returns the addresses of a node's gateway router on the join switch, which clients have at backends of any node.

@@ -93,6 +93,14 @@ func (w *world) doLoadBalancer(ctx context.Context, s Step) (handled bool, err e
 			made := balancedOf(key, s)
 			service.Spec, service.Annotations = made.Spec, made.Annotations
 		})
+	case "leave-by":
+		service := &corev1.Service{}
+		return true, change(ctx, w.api, key, service, func() {
+			delete(service.Annotations, networkv1alpha1.EgressSourceAnnotation)
+			if s.What != "" {
+				metav1.SetMetaDataAnnotation(&service.ObjectMeta, networkv1alpha1.EgressSourceAnnotation, s.What)
+			}
+		})
 	}
 	return false, nil
 }

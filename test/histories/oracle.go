@@ -79,6 +79,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	o.expectPolicies()
 	o.expectEgress()
 	o.expectLoadBalancers()
+	o.expectLeaving()
 	o.expectBGP()
 	o.expectNetworks()
 	return o.units, errors.Join(o.wrong...)
@@ -154,7 +155,7 @@ func (o *oracle) expectPod(pod *corev1.Pod) bool {
 		UID: interfaceUID(pod), Node: node.Name,
 		Chassis: chassis, Addresses: port.addresses, MAC: macOf(port.addresses), Slot: port.slot, HostPorts: o.hostPortsOf(pod),
 		Networks: networks.Generation(pod.Annotations),
-		EgressIP: facts.SelectEgressIP(o.egress, o.labels[pod.Namespace], pod.Labels), Selected: o.selectedBy(pod),
+		EgressIP: facts.SelectEgress(o.egress, o.services, pod.Namespace, o.labels[pod.Namespace], pod.Labels), Selected: o.selectedBy(pod),
 		Floating: given.own, Translated: given.translated, NextHops: o.nextHopsOf(pod)}
 	switch {
 	case len(given.own) > 0:

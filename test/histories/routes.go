@@ -117,7 +117,7 @@ func (o *oracle) routedOn(node string) (routed []facts.RoutedPod) {
 
 // nextHopsOf returns the routers of a pod, unless it has an EgressIP.
 func (o *oracle) nextHopsOf(pod *corev1.Pod) []facts.NextHop {
-	if facts.SelectEgressIP(o.egress, o.labels[pod.Namespace], pod.Labels) != "" {
+	if facts.SelectEgress(o.egress, o.services, pod.Namespace, o.labels[pod.Namespace], pod.Labels) != "" {
 		return nil
 	}
 	return facts.NextHopsOf(o.routes, o.labels[pod.Namespace], pod.Labels)

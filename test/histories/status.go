@@ -103,6 +103,7 @@ func (o *oracle) checkStatus() {
 	o.checkFirewalls()
 	o.checkQoS()
 	o.checkRoutes()
+	o.checkLeaving()
 	o.checkClusterPolicies()
 	o.checkPodNetworks()
 	o.checkClaims(o.addressed)

@@ -132,7 +132,7 @@ func generate(seed uint64) Plan {
 	}
 	for _, add := range []func(Plan) Plan{withServices, withFirewalls, withEgressIPs, withPolicies, withLogging, withClusterPolicies,
 		withScenarios, withNetworks, withNetworkScenarios, withMultiPolicies, withClaims, withLocalnets, withFloating,
-		withSchedulers, withLoadBalancers, withQoS, withBGP, withMulticast, withRoutes} {
+		withSchedulers, withLoadBalancers, withQoS, withBGP, withMulticast, withRoutes, withLeaving} {
 		p = add(p)
 	}
 	return p

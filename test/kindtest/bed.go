@@ -156,32 +156,40 @@ func newAPI(scheme *runtime.Scheme, kinds []*kind.Kind, objects []client.Object)
 		WithIndex(&discoveryv1.EndpointSlice{}, byService, func(o client.Object) []string {
 			return []string{o.GetLabels()[discoveryv1.LabelServiceName]}
 		})
-	balanced, exposed := false, false
+	has := map[string]bool{}
 	for _, k := range kinds {
 		for _, index := range k.Indexes {
-			builder = builder.WithIndex(index.Object, index.Field, index.Values)
-			balanced = balanced || index.Field == kind.ServicesByAddress
-			exposed = exposed || index.Field == kind.ServicesExposed
+			builder, has[index.Field] = builder.WithIndex(index.Object, index.Field, index.Values), true
 		}
 	}
-	if !balanced {
-		builder = builder.WithIndex(&corev1.Service{}, kind.ServicesByAddress, func(o client.Object) (texts []string) {
-			service, _ := o.(*corev1.Service)
-			for _, address := range facts.ServiceAddresses(service) {
-				texts = append(texts, address.String())
-			}
-			return texts
-		})
-	}
-	if !exposed {
-		builder = builder.WithIndex(&corev1.Service{}, kind.ServicesExposed, func(o client.Object) (texts []string) {
-			if service, ok := o.(*corev1.Service); ok && facts.Exposed(service) {
-				texts = append(texts, "true")
-			}
-			return texts
-		})
+	for _, index := range otherIndexes {
+		if !has[index.Field] {
+			builder = builder.WithIndex(index.Object, index.Field, index.Values)
+		}
 	}
 	return builder.Build()
+}
+
+// otherIndexes are the indexes that one package has and others read.
+var otherIndexes = []kind.Index{
+	{Object: &corev1.Service{}, Field: kind.ServicesByAddress, Values: func(o client.Object) (texts []string) {
+		service, _ := o.(*corev1.Service)
+		for _, address := range facts.ServiceAddresses(service) {
+			texts = append(texts, address.String())
+		}
+		return texts
+	}},
+	{Object: &corev1.Service{}, Field: kind.ServicesExposed, Values: func(o client.Object) (texts []string) {
+		if service, ok := o.(*corev1.Service); ok && facts.Exposed(service) {
+			texts = append(texts, "true")
+		}
+		return texts
+	}},
+	{Object: &corev1.Service{}, Field: kind.ServicesLeaving, Values: kind.IndexByEgressSource},
+	{Object: &corev1.Pod{}, Field: kind.PodsByNode, Values: func(o client.Object) []string {
+		pod, _ := o.(*corev1.Pod)
+		return []string{pod.Spec.NodeName}
+	}},
 }
 
 // record returns functions that note each write and pass it on.

@@ -30,5 +30,5 @@ func EgressIPPods(egressIP, family string) string {
 func plain(name string) string {
 	hash := fnv.New64a()
 	fmt.Fprint(hash, name)
-	return strings.ReplaceAll(name, "-", "_") + fmt.Sprintf("_%x", hash.Sum64())
+	return strings.NewReplacer("-", "_", "/", "_").Replace(name) + fmt.Sprintf("_%x", hash.Sum64())
 }
