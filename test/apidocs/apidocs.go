@@ -32,7 +32,7 @@ func Generate(root string) ([]byte, error) {
 	t, err := template.New("page.tmpl").Funcs(template.FuncMap{
 		"kind": kinds.render,
 		"conditions": func() string {
-			return constants.render("Condition", "PodPortReady", "PodHostPorts", "ServiceAddresses")
+			return constants.render("Condition", "PodPortReady", "PodHostPorts", "ServiceAddresses", "ServiceEgress")
 		},
 		"reasons": func() string { return constants.render("Reason") },
 	}).Parse(page)

@@ -9,18 +9,6 @@ const EgressSourceAnnotation = GroupName + "/egress-source"
 // EgressSourceLoadBalancer is the only value of EgressSourceAnnotation.
 const EgressSourceLoadBalancer = "LoadBalancer"
 
-// ServiceEgressSource of a Service: its pods leave the cluster with its addresses. A service that never requested it does not have the
-// condition.
-const ServiceEgressSource = GroupName + "/EgressSource"
-
-// Reasons of ServiceEgressSource, beside ReasonInvalidAnnotation.
-const (
-	// ReasonNotRequested: the annotation is gone.
-	ReasonNotRequested = "NotRequested"
-	// ReasonNotAnswered: no node answers for the addresses in the message. Packets of their family leave as without the annotation.
-	ReasonNotAnswered = "NotAnswered"
-)
-
 // ParseEgressSource reads EgressSourceAnnotation from the annotations of a Service. Its error names the annotation.
 func ParseEgressSource(annotations map[string]string) (requested bool, err error) {
 	switch text, ok := annotations[EgressSourceAnnotation]; {
