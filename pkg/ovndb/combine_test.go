@@ -2,6 +2,7 @@ package ovndb_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func TestAValueThatOtherProgramsChange(t *testing.T) {
 	defer func() { cancel(); <-r.done }()
 	r.await(t, "the connection", r.Connected)
 
-	set := func(entries string) { // and let the engine read it: what changes between its reading and its writing is lost
+	set := func(entries string) { // and let the engine read it
 		ovs.Ctl("set", "Open_vSwitch", ".", `external_ids:ovn-bridge-mappings="`+entries+`"`)
 		if _, err := e.Drift(t.Context()); err != nil {
 			t.Fatal(err)
@@ -74,4 +75,40 @@ func TestAValueThatOtherProgramsChange(t *testing.T) {
 	expect("dc:x")
 	r.apply(t, mappings("dc:"))
 	expect("")
+}
+
+// Another program writes the value while the engine writes it, too. Neither's entries are lost.
+func TestAValueThatOtherProgramsChangeMeanwhile(t *testing.T) {
+	ovs := ovndbtest.Start(t, "vswitch")
+	ovs.Ctl("init")
+	c := &counter{}
+	e := ovndb.NewEngine(ovndb.Config{Schema: openvswitch.Schema(), Endpoints: []string{ovs.Endpoint()}, Observer: c, Log: testr.New(t)}, nil)
+	r := &running{Engine: e, counter: c, done: make(chan error, 1)}
+	c.wake = r.Wake
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { r.done <- e.Run(ctx) }()
+	defer func() { cancel(); <-r.done }()
+	r.await(t, "the connection", r.Connected)
+	for i := range 20 {
+		theirs, ours := fmt.Sprintf("other:b%d", i), ""
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			ovs.Ctl("set", "Open_vSwitch", ".", `external_ids:ovn-bridge-mappings="`+theirs+`"`)
+		}()
+		for n, done := 0, false; !done; n++ {
+			ours = fmt.Sprintf("physnet:br%d", n%7)
+			r.apply(t, mappings(ours))
+			select {
+			case <-written:
+				done = true
+			default:
+			}
+		}
+		var got string
+		r.await(t, "both", func() bool {
+			got = strings.Trim(strings.TrimSpace(ovs.Ctl("--if-exists", "get", "Open_vSwitch", ".", "external_ids:ovn-bridge-mappings")), `"`)
+			return got == theirs+","+ours
+		})
+	}
 }

@@ -59,9 +59,9 @@ func (s *session) updateOperations(c RowChange) ([]ovsdb.Operation, error) {
 }
 
 func (s *session) mergeOperation(ref unit.Ref, name string, pairs map[string]string) ovsdb.Operation {
-	var members []unit.Membership
+	var members []Element
 	for k, v := range pairs {
-		members = append(members, unit.Membership{Parent: ref, Column: name, Element: k, Value: v})
+		members = append(members, Element{Membership: unit.Membership{Parent: ref, Column: name, Element: k, Value: v}})
 	}
 	return ovsdb.Operation{Op: ovsdb.OperationMutate, Table: ref.Table, Where: s.where(ref),
 		Mutations: s.mapMutations(name, members, ovsdb.MutateOperationInsert)}
@@ -92,14 +92,14 @@ func (s *session) columns(table string, m model.Model, names []string) (ovsdb.Ro
 
 // mutations groups memberships by slot, in a stable order.
 func (s *session) mutations(members []Element, mutator ovsdb.Mutator) []ovsdb.Operation {
-	bySlot := map[slot][]unit.Membership{}
+	bySlot := map[slot][]Element{}
 	var slots []slot
 	for _, m := range members {
 		key := slot{m.Parent, m.Column}
 		if bySlot[key] == nil {
 			slots = append(slots, key)
 		}
-		bySlot[key] = append(bySlot[key], m.Membership)
+		bySlot[key] = append(bySlot[key], m)
 	}
 	slices.SortFunc(slots, func(a, b slot) int {
 		return cmp.Or(cmp.Compare(a.parent.Table, b.parent.Table), cmp.Compare(a.parent.UUID, b.parent.UUID),
@@ -113,7 +113,7 @@ func (s *session) mutations(members []Element, mutator ovsdb.Mutator) []ovsdb.Op
 	return ops
 }
 
-func (s *session) slotMutations(key slot, members []unit.Membership, mutator ovsdb.Mutator) []ovsdb.Mutation {
+func (s *session) slotMutations(key slot, members []Element, mutator ovsdb.Mutator) []ovsdb.Mutation {
 	columnSchema := s.db.Table(key.parent.Table).Column(key.column)
 	if columnSchema.Type == ovsdb.TypeMap {
 		return s.mapMutations(key.column, members, mutator)
@@ -129,14 +129,26 @@ func (s *session) slotMutations(key slot, members []unit.Membership, mutator ovs
 	return []ovsdb.Mutation{{Column: key.column, Mutator: mutator, Value: set}}
 }
 
-// mapMutations deletes the keys first, because inserting an existing key changes nothing and still counts as done.
-func (s *session) mapMutations(column string, members []unit.Membership, mutator ovsdb.Mutator) []ovsdb.Mutation {
-	keys, pairs := ovsdb.OvsSet{}, ovsdb.OvsMap{GoMap: map[any]any{}}
+// mapMutations deletes the keys first, because inserting an existing key changes nothing and still counts as done. The key of a
+// combined element is deleted only with the value that the new one was computed from. If another program has changed it since, its
+// value stays, and the engine combines again when it sees that.
+func (s *session) mapMutations(column string, members []Element, mutator ovsdb.Mutator) []ovsdb.Mutation {
+	keys, pairs, seen := ovsdb.OvsSet{}, ovsdb.OvsMap{GoMap: map[any]any{}}, ovsdb.OvsMap{GoMap: map[any]any{}}
 	for _, m := range members {
-		keys.GoSet = append(keys.GoSet, m.Element)
+		if s.schema.Tables[m.Parent.Table].Combine[m.Element] != nil {
+			seen.GoMap[m.Element] = m.Have
+		} else {
+			keys.GoSet = append(keys.GoSet, m.Element)
+		}
 		pairs.GoMap[m.Element] = m.Value
 	}
-	mutations := []ovsdb.Mutation{{Column: column, Mutator: ovsdb.MutateOperationDelete, Value: keys}}
+	var mutations []ovsdb.Mutation
+	if len(keys.GoSet) > 0 {
+		mutations = append(mutations, ovsdb.Mutation{Column: column, Mutator: ovsdb.MutateOperationDelete, Value: keys})
+	}
+	if len(seen.GoMap) > 0 {
+		mutations = append(mutations, ovsdb.Mutation{Column: column, Mutator: ovsdb.MutateOperationDelete, Value: seen})
+	}
 	if mutator == ovsdb.MutateOperationInsert {
 		mutations = append(mutations, ovsdb.Mutation{Column: column, Mutator: mutator, Value: pairs})
 	}

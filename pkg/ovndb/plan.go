@@ -38,6 +38,8 @@ type RowDelete struct {
 type Element struct {
 	Owner unit.Key
 	unit.Membership
+	// Have is the value from which that of a combined element was computed.
+	Have string
 }
 
 func (p *Plan) empty() bool { return p.size() == 0 }
@@ -222,8 +224,8 @@ func (p *planner) remove(m member) {
 		return
 	}
 	p.touched[m] = true
-	p.plan.Removes = append(p.plan.Removes, Element{p.owner,
-		unit.Membership{Parent: m.slot.parent, Column: m.slot.column, Element: m.element, Value: value}})
+	p.plan.Removes = append(p.plan.Removes, Element{Owner: p.owner, Have: value,
+		Membership: unit.Membership{Parent: m.slot.parent, Column: m.slot.column, Element: m.element, Value: value}})
 }
 
 func (p *planner) planRow(u unit.Unit, row unit.Row) {
@@ -273,7 +275,7 @@ func (p *planner) reemit(u unit.Unit, uuid string) {
 	for _, m := range u.Members {
 		if key := memberOf(m); m.Element == uuid && !p.touched[key] && !p.absent(m) {
 			p.touched[key] = true
-			p.plan.Adds = append(p.plan.Adds, Element{p.owner, m})
+			p.plan.Adds = append(p.plan.Adds, Element{Owner: p.owner, Membership: m})
 		}
 	}
 }
@@ -309,7 +311,7 @@ func (p *planner) populate(st *unitState, row unit.Row) {
 				if m.Optional {
 					p.revive(other.unit, m.Element)
 				}
-				p.plan.Adds = append(p.plan.Adds, Element{key, m})
+				p.plan.Adds = append(p.plan.Adds, Element{Owner: key, Membership: m})
 			}
 		}
 	}
@@ -358,7 +360,7 @@ func (p *planner) planMember(m unit.Membership) {
 	}
 	m.Value = value
 	p.touched[key] = true
-	p.plan.Adds = append(p.plan.Adds, Element{p.owner, m})
+	p.plan.Adds = append(p.plan.Adds, Element{Owner: p.owner, Membership: m, Have: have})
 }
 
 // isJoining reports whether the unit of a row has not committed its last change. A membership in the row may be missing

@@ -132,15 +132,19 @@ func (w *writer) absorbRow(c rowChange) {
 	}
 }
 
-// absorbShared reads the shared columns that are monitored.
+// absorbShared reads the shared columns that are monitored. Combined elements are compared at once, because other programs replace
+// the whole value.
 func (w *writer) absorbShared(c rowChange, t Table) {
-	ref := c.ref
+	ref, row := c.ref, c.row
+	if latest := w.session.row(ref.Table, ref.UUID); latest != nil && len(t.Combine) > 0 {
+		row = latest // the event may be older than what confirm has read
+	}
 	if t.Foreign {
 		ref.UUID = ""
 	}
 	for _, name := range t.Monitored {
 		elements := map[string]string{}
-		switch v := column(c.row, name).(type) {
+		switch v := column(row, name).(type) {
 		case []string:
 			for _, element := range v {
 				elements[element] = ""
@@ -148,7 +152,11 @@ func (w *writer) absorbShared(c rowChange, t Table) {
 		case map[string]string:
 			elements = v
 		}
-		w.ledger.setSlot(slot{ref, name}, elements)
+		for _, element := range w.ledger.setSlot(slot{ref, name}, elements) {
+			if t.Combine[element] != nil {
+				w.compare(member{slot{ref, name}, element})
+			}
+		}
 	}
 }
 
@@ -187,6 +195,9 @@ func (w *writer) commit(ctx context.Context, keys []unit.Key) error {
 	switch {
 	case err == nil:
 		w.record(&plan)
+		if err := w.confirm(ctx, &plan); err != nil {
+			return err
+		}
 	case !refused(err):
 		return err
 	case len(keys) > 1:
