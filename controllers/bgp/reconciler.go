@@ -9,13 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/bgp"
 )
 
@@ -87,10 +86,7 @@ func (r *Reconciler) world(ctx context.Context) (bgp.World, error) {
 		return list.Items, err
 	}
 	w.NamespaceLabels = func(name string) (map[string]string, error) {
-		namespace := &metav1.PartialObjectMetadata{}
-		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace)
-		return namespace.Labels, client.IgnoreNotFound(err) // its creation enqueues another reconciliation
+		return kind.NamespaceLabels(ctx, r.Client, name) // its creation enqueues another reconciliation
 	}
 	return w, err
 }

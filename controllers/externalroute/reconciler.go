@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -107,43 +107,18 @@ func (r *Reconciler) routers(ctx context.Context, e *networkv1alpha1.ExternalRou
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return nil, err
 	}
-	of := namespaces{client: r.Client}
 	for i := range all.Items {
 		pod := &all.Items[i]
 		if !facts.MayBeRouter(e, pod) {
 			continue
 		}
-		in, err := of.labels(ctx, pod.Namespace)
+		in, err := kind.NamespaceLabels(ctx, r.Client, pod.Namespace)
 		if err != nil {
 			return nil, err
 		}
 		found = append(found, facts.RouterPod{Pod: pod, NamespaceLabels: in})
 	}
 	return found, nil
-}
-
-// namespaces reads the labels of namespaces, each once.
-type namespaces struct {
-	client client.Client
-	known  map[string]labels.Set
-}
-
-// labels returns the labels of a namespace; none if it does not exist or is not cached yet, in which case its event follows.
-func (n *namespaces) labels(ctx context.Context, name string) (labels.Set, error) {
-	if found, ok := n.known[name]; ok {
-		return found, nil
-	}
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := n.client.Get(ctx, types.NamespacedName{Name: name}, namespace, client.UnsafeDisableDeepCopy) // it is only read
-	if client.IgnoreNotFound(err) != nil {
-		return nil, err
-	}
-	if n.known == nil {
-		n.known = map[string]labels.Set{}
-	}
-	n.known[name] = namespace.Labels
-	return namespace.Labels, nil
 }
 
 // write writes a status if it differs, and records an event when it turns bad.

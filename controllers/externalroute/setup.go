@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -46,7 +45,7 @@ func (r *Reconciler) withPods(ctx context.Context, o client.Object) (requests []
 		}
 		pod, isPod := o.(*corev1.Pod)
 		if !isPod || facts.MayBeRouter(&all.Items[i], pod) {
-			requests = append(requests, request(all.Items[i].Name))
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
 		}
 	}
 	return requests
@@ -60,8 +59,4 @@ func routerChanged(e event.UpdateEvent) bool {
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !maps.Equal(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.Status.PodIPs, after.Status.PodIPs) ||
 		before.Annotations[facts.NetworkStatusAnnotation] != after.Annotations[facts.NetworkStatusAnnotation]
-}
-
-func request(name string) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -50,15 +49,12 @@ func (r *Reconciler) addRouted(ctx context.Context, to *facts.Gateway) error {
 		if !ok || !facts.WantsPort(pod) {
 			continue
 		}
-		in := &metav1.PartialObjectMetadata{}
-		in.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-		// A pod may be cached before its namespace, whose creation enqueues the node.
-		err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Namespace}, in, client.UnsafeDisableDeepCopy)
-		if client.IgnoreNotFound(err) != nil {
+		in, err := kind.NamespaceLabels(ctx, r.Client, pod.Namespace)
+		if err != nil {
 			return err
 		}
-		hops := facts.NextHopsOf(routes.Items, in.Labels, pod.Labels)
-		if len(hops) > 0 && facts.SelectEgress(egress.Items, services.Items, pod.Namespace, in.Labels, pod.Labels) == "" {
+		hops := facts.NextHopsOf(routes.Items, in, pod.Labels)
+		if len(hops) > 0 && facts.SelectEgress(egress.Items, services.Items, pod.Namespace, in, pod.Labels) == "" {
 			to.RoutedPods = append(to.RoutedPods, facts.RoutedPod{Addresses: ipam.Addresses(got.Addresses), NextHops: hops})
 		}
 	}

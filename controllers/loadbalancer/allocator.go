@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
@@ -57,7 +58,7 @@ func (r *Allocator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	namespace, err := r.namespaceLabels(ctx, s.Namespace)
+	namespace, err := kind.NamespaceLabels(ctx, r.Client, s.Namespace)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -123,13 +124,4 @@ func (r *Allocator) pools(ctx context.Context) (found poolList, err error) {
 		found.all = append(found.all, read)
 	}
 	return found, nil
-}
-
-// namespaceLabels returns the labels of a namespace. A Service may be cached before its namespace, whose creation
-// enqueues the Service again.
-func (r *Allocator) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace)
-	return namespace.Labels, client.IgnoreNotFound(err)
 }

@@ -73,7 +73,7 @@ type Reconciler struct {
 
 	restored restoration
 	holders  holders
-	egress   atomic.Bool // a pod was reconciled beside EgressIPs or ExternalRoutes
+	egress   atomic.Bool // there were EgressIPs or ExternalRoutes
 }
 
 // Reconcile implements reconcile.Reconciler.

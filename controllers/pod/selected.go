@@ -24,8 +24,7 @@ import (
 
 // namespace returns the cached metadata of a namespace.
 func (r *Reconciler) namespace(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	namespace := kind.NewNamespace()
 	return namespace, r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace, client.UnsafeDisableDeepCopy) // it is only read
 }
 
@@ -132,8 +131,10 @@ func (r *Reconciler) SelectedBy(ctx context.Context, e *networkv1alpha1.EgressIP
 	return r.that(ctx, func(namespace, pod labels.Set) (bool, error) { return facts.Selects(e, namespace, pod) })
 }
 
-// that returns a request for each pod that selects accepts, by its labels and its namespace's.
+// that returns a request for each pod that an EgressIP or ExternalRoute selects, by its labels and its namespace's. If it selects none
+// yet, the labels of a namespace may change that.
 func (r *Reconciler) that(ctx context.Context, selects func(namespace, pod labels.Set) (bool, error)) (requests []reconcile.Request) {
+	r.egress.Store(true)
 	namespaces := map[string]*metav1.PartialObjectMetadata{}
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil { // they are only read

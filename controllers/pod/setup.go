@@ -170,8 +170,8 @@ func policyChanged(e event.UpdateEvent) bool {
 		before.Spec.AttachmentProvider != after.Spec.AttachmentProvider
 }
 
-// namespaceChanged passes updates that change requests, or which EgressIPs select the pods. Once there were EgressIPs,
-// each change of labels counts: an EgressIP that changes or goes meanwhile may have selected pods by the earlier labels.
+// namespaceChanged passes updates that change requests, or which EgressIPs and ExternalRoutes select the pods. Once any existed, each
+// change of labels counts: an object that changes or goes meanwhile may have selected pods by the earlier labels.
 func (r *Reconciler) namespaceChanged(e event.UpdateEvent) bool {
 	const request = networkv1alpha1.PodRecordAnnotation
 	return r.egress.Load() && trigger.LabelsChanged(e) || e.ObjectOld.GetAnnotations()[request] != e.ObjectNew.GetAnnotations()[request]

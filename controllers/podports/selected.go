@@ -4,10 +4,9 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -17,14 +16,13 @@ import (
 // selectedBy returns a function that lists the groups and sets of policies that select the pod's ports on a Network.
 // A pod may be cached before its namespace, whose creation enqueues the pod again.
 func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (func(network string) []unit.Key, error) {
-	in := &metav1.PartialObjectMetadata{}
-	in.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Namespace}, in); client.IgnoreNotFound(err) != nil {
+	in, err := kind.NamespaceLabels(ctx, r.Client, pod.Namespace)
+	if err != nil {
 		return nil, err
 	}
 	return func(network string) []unit.Key {
 		return r.Selectors.Of(facts.SelectedPod{Network: network, Namespace: pod.Namespace, Name: pod.Name,
-			NamespaceLabels: in.Labels, Labels: pod.Labels, Ports: facts.NamedPorts(pod)})
+			NamespaceLabels: in, Labels: pod.Labels, Ports: facts.NamedPorts(pod)})
 	}, nil
 }
 

@@ -30,7 +30,7 @@ func (r *Multicast) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err := r.Selectors.Load(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
-	namespace := aNamespace()
+	namespace := kind.NewNamespace()
 	if err := r.Client.Get(ctx, req.NamespacedName, namespace); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err
 	}
@@ -107,16 +107,10 @@ func (r *Multicast) load(ctx context.Context) error {
 	return nil
 }
 
-func aNamespace() *metav1.PartialObjectMetadata {
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return namespace
-}
-
 func (r *Multicast) kind() *kind.Kind {
 	return &kind.Kind{
 		Name: topology.KindMulticast, Workers: workers, Reconciler: r, Object: "namespace",
-		Owner: func() client.Object { return aNamespace() },
+		Owner: func() client.Object { return kind.NewNamespace() },
 		Watches: []kind.Watch{
 			kind.Of(&corev1.Namespace{}, multicastChanged()).MetadataOnly(),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.all, predicate.Funcs{UpdateFunc: offerChanged}),

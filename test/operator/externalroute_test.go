@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -125,5 +127,59 @@ func TestPlanOfAnExternalRoute(t *testing.T) {
 	w.comesTrue(o.plan([]string{"plan", "--delete"}, made()), func() string {
 		w.clearRoute(w.Context())
 		return ""
+	})
+}
+
+// A namespace may get its labels after the first ExternalRoute or EgressIP that names them, and no pod changes in between.
+func TestANamespaceThatGetsItsLabelsLater(t *testing.T) {
+	labelled := func(value string) {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceDefault}}
+		if err := api.Patch(context.Background(), namespace, client.RawPatch(types.MergePatchType,
+			fmt.Appendf(nil, `{"metadata":{"labels":{"late":%s}}}`, value))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late := metav1.LabelSelector{MatchLabels: map[string]string{"late": "yes"}}
+	begin := func(t *testing.T) *world {
+		t.Cleanup(func() { labelled("null") })
+		w := newWorld(t)
+		w.start()
+		w.network(entry("10.244.0.0/16", 24))
+		w.joinShared("n1")
+		w.port(w.create("n1", "a")[0])
+		return w
+	}
+	t.Run("ExternalRoute", func(t *testing.T) {
+		w := begin(t)
+		e := routeTo("192.0.2.201")
+		e.Spec.NamespaceSelector = late
+		w.must(api.Create(w.Context(), e))
+		w.until(func() error {
+			if err := view.Get(w.Context(), keyOf(e), e); err != nil || len(e.Status.NextHops) == 0 {
+				return fmt.Errorf("status %+v: %w", e.Status, err)
+			}
+			return nil
+		})
+		labelled(`"yes"`)
+		w.routers(1, 1)
+		w.clearRoute(w.Context())
+	})
+	t.Run("EgressIP", func(t *testing.T) {
+		w := begin(t)
+		w.mayCarry(true, "n1")
+		e := &networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "late"}}
+		e.Spec.EgressIPs, e.Spec.NamespaceSelector = []networkv1alpha1.EgressAddress{"192.0.2.100"}, late
+		w.must(api.Create(w.Context(), e))
+		w.Cleanup(func() { _ = api.Delete(context.Background(), e) })
+		w.carried(e, "192.0.2.100 n1")
+		labelled(`"yes"`)
+		w.until(func() error {
+			for _, row := range w.selectRows()[nbdb.AddressSetTable] {
+				if strings.HasPrefix(fmt.Sprint(row["name"]), "[egressip_late") && len(row["addresses"]) > 0 {
+					return nil
+				}
+			}
+			return errors.New("the EgressIP has no pod")
+		})
 	})
 }
