@@ -37,6 +37,8 @@ type Reconciler struct {
 	Database Database
 	Reserved lookup.Lookup
 	Events   events.EventRecorder
+	// Now is the clock of affinity's turns. The default is time.Now.
+	Now func() time.Time
 
 	latency latency
 }
@@ -46,6 +48,13 @@ type Reconciler struct {
 func (r *Reconciler) Measure(observe func(time.Duration), changed func()) *Reconciler {
 	r.latency.observe, r.latency.now, r.latency.changed = observe, time.Now, changed
 	return r
+}
+
+func (r *Reconciler) now() time.Time {
+	if r.Now == nil {
+		return time.Now()
+	}
+	return r.Now()
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -70,6 +79,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	parsed, problems := facts.ParseService(&service, endpoints, nodes)
+	var left time.Duration
+	parsed.Turn, left = facts.AffinityTurn(&service, r.now())
 	table, err := r.Reserved.ForService(ctx, &service)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -85,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.latency.applied(req.NamespacedName, endpoints)
 	}
 	r.recordEvents(&service, problems, conflicts, applied)
-	return ctrl.Result{}, errors.Join(ovndb.IgnorePending(applied), r.reportRefused(ctx, &service, refused))
+	return ctrl.Result{RequeueAfter: left}, errors.Join(ovndb.IgnorePending(applied), r.reportRefused(ctx, &service, refused))
 }
 
 // endpoints lists the service's slices sorted by name, including mirrors of an old Endpoints object.
@@ -99,7 +110,7 @@ func (r *Reconciler) endpoints(ctx context.Context, service *corev1.Service) ([]
 	return list.Items, err
 }
 
-// nodes lists the nodes on which a service's backends may differ, sorted by name.
+// nodes lists the nodes on which a service's balancers may differ, sorted by name.
 func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service) ([]facts.ServiceNode, error) {
 	if !facts.PerNode(service) {
 		return nil, nil
@@ -110,7 +121,7 @@ func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service) ([]fact
 		r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
-	return facts.ServiceNodes(nodes.Items, networks.Items), nil
+	return facts.ServiceNodes(service, nodes.Items, networks.Items), nil
 }
 
 // sharing lists the services that have an address of this one, without duplicates.

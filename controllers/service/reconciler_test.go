@@ -17,6 +17,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -63,12 +64,24 @@ func aNode(name, address string) []client.Object {
 	return []client.Object{node, nn}
 }
 
-// balancer is the text of a load balancer of demo/web with these vips, and of its place in a group.
-func balancer(protocol, scope, vips string, more ...string) []string {
-	groups := map[string]string{
-		"cluster": "clusterLBGroup", "node_switch": "clusterSwitchLBGroup", "node_router": "clusterRouterLBGroup",
+// balancer is the text of a load balancer of demo/web with these vips, and of its place in a group or at a node.
+func balancer(protocol, scope, vips string) []string { return affine(protocol, scope, vips, 0) }
+
+// affine is balancer with session affinity, with its timeout in seconds.
+func affine(protocol, scope, vips string, timeout int) []string {
+	affinity, selection := "", ""
+	if timeout > 0 {
+		affinity, selection = fmt.Sprintf("affinity_timeout:%d ", timeout), " selection_fields=[ip_src]"
 	}
+	parents := map[string]string{"cluster": "Load_Balancer_Group clusterLBGroup",
+		"node_switch": "Load_Balancer_Group clusterSwitchLBGroup", "node_router": "Load_Balancer_Group clusterRouterLBGroup"}
+	optional := ""
 	reach, template, isTemplate := strings.Cut(scope, "_template_")
+	if on, node, ofNode := strings.Cut(scope, "_of_"); ofNode {
+		reach, optional = on, " (optional)"
+		parents = map[string]string{"cluster": "Load_Balancer_Group node/" + node, "node_switch": "Logical_Switch " + unit.UUID(nbdb.LogicalSwitchTable, node),
+			"node_router": "Logical_Router " + unit.UUID(nbdb.LogicalRouterTable, "GR_"+node)}
+	}
 	family, end := "", ""
 	if isTemplate {
 		family, end = "address-family:"+strings.ToLower(template)+" ", " template:true"
@@ -79,10 +92,10 @@ func balancer(protocol, scope, vips string, more ...string) []string {
 	}
 	name := fmt.Sprintf("Service_demo/web_%s_%s", protocol, scope)
 	row := fmt.Sprintf("LoadBalancer %s external_ids=map[k8s.ovn.org/kind:Service k8s.ovn.org/owner:demo/web] "+
-		"options=map[%s%sevent:false hairpin_snat_ip:169.254.169.5 fd69::5 neighbor_responder:none reject:true "+
+		"options=map[%s%s%sevent:false hairpin_snat_ip:169.254.169.5 fd69::5 neighbor_responder:none reject:true "+
 		"skip_snat:%t%s] protocol=%s%s vips=map[%s]",
-		name, family, flush, reach == "node_router", end, strings.ToLower(protocol), strings.Join(more, ""), vips)
-	return []string{row, fmt.Sprintf("Load_Balancer_Group %s: load_balancer += %s", groups[reach], name)}
+		name, family, affinity, flush, reach == "node_router", end, strings.ToLower(protocol), selection, vips)
+	return []string{row, fmt.Sprintf("%s: load_balancer += %s%s", parents[reach], name, optional)}
 }
 
 // applied is the unit of demo/web with these lines.
@@ -173,7 +186,31 @@ func TestReconcile(t *testing.T) {
 				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 			})},
 			want: kindtest.Outcome{Units: applied(
-				balancer("TCP", "cluster", "10.96.0.10:80:", " selection_fields=[ip_src]"), refuse4)},
+				affine("TCP", "cluster", "10.96.0.10:80:", 10800), refuse4)},
+		},
+		"session affinity at node ports, with a timeout": {
+			objects: slices.Concat(aNode("n1", "192.0.2.1"), aNode("n2", "2001:db8::2"), []client.Object{aService(dual, func(s *corev1.Service) {
+				s.Spec.SessionAffinity, s.Spec.Ports[0].NodePort = corev1.ServiceAffinityClientIP, 30080
+				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(int32(86400))}}
+			}), aSlice("web-1", "10.244.0.3"), aSlice("web-2", "fd01::3")}),
+			want: kindtest.Outcome{Units: applied(
+				affine("TCP", "cluster", "10.96.0.10:80:10.244.0.3:8080 [fd02::a]:80:[fd01::3]:8080", 65535),
+				affine("TCP", "cluster_of_n1", "192.0.2.1:30080:10.244.0.3:8080", 65535),
+				affine("TCP", "cluster_of_n2", "[2001:db8::2]:30080:[fd01::3]:8080", 65535), refuse4, refuse6)},
+		},
+		"session affinity on the node": {
+			objects: slices.Concat(aNode("n1", "192.0.2.1"), aNode("n2", "192.0.2.2"), []client.Object{
+				aService(v4, loadBalancer("192.0.2.80"), func(s *corev1.Service) {
+					s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+					s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+					s.Spec.InternalTrafficPolicy = new(corev1.ServiceInternalTrafficPolicyLocal)
+				}), aSlice("web-1", "10.244.0.3@n1")}),
+			want: kindtest.Outcome{Units: applied(
+				affine("TCP", "cluster_of_n1", "10.96.0.10:80:10.244.0.3:8080", 10800),
+				affine("TCP", "cluster_of_n2", "10.96.0.10:80:169.254.169.4:1", 10800),
+				affine("TCP", "node_router_of_n1", "192.0.2.80:80:10.244.0.3:8080", 10800),
+				affine("TCP", "node_router_of_n2", "192.0.2.80:80:169.254.169.4:1", 10800),
+				affine("TCP", "node_switch", "192.0.2.80:80:10.244.0.3:8080", 10800), refuse4)},
 		},
 		"the load balancer's address": {
 			objects: []client.Object{aService(v4, loadBalancer("192.0.2.80", "2001:db8::80"))},
@@ -327,7 +364,12 @@ func TestReconcile(t *testing.T) {
 			if c.fails != nil {
 				b.Database.Refusals[web] = c.fails
 			}
-			kindtest.Expect(t, c.want, b.Reconcile("demo", "web"))
+			have := b.Reconcile("demo", "web")
+			if turns := strings.Contains(fmt.Sprint(c.want.Units), "affinity_timeout"); (have.Result.RequeueAfter > 0) != turns {
+				t.Errorf("again after %s; want it: %t", have.Result.RequeueAfter, turns)
+			}
+			have.Result.RequeueAfter = 0
+			kindtest.Expect(t, c.want, have)
 			if c.condition != "" {
 				expectCondition(t, b, c.condition)
 			}
@@ -338,7 +380,9 @@ func TestReconcile(t *testing.T) {
 					again.Events = append(again.Events, event)
 				}
 			}
-			kindtest.Expect(t, again, b.Reconcile("demo", "web"))
+			have = b.Reconcile("demo", "web")
+			have.Result.RequeueAfter = 0
+			kindtest.Expect(t, again, have)
 		})
 	}
 }

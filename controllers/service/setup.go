@@ -25,7 +25,7 @@ const (
 	ByService = "metadata.labels." + discoveryv1.LabelServiceName
 	// ByAddress indexes Services by the addresses that they are balanced on.
 	ByAddress = kind.ServicesByAddress
-	// ByNodes indexes, as "true", the Services whose backends differ between nodes.
+	// ByNodes indexes, as "true", the Services whose balancers differ between nodes.
 	ByNodes = "balanced.pernode"
 	// ByExposed indexes, as "true", the Services that have an address or port outside the cluster's own networks.
 	ByExposed = kind.ServicesExposed
@@ -103,8 +103,8 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.Map(&networkv1alpha1.IPPool{}, r.Exposed, kind.RangesChanged()),
 		// A slice that moves to another service concerns both services.
 		kind.Map(&discoveryv1.EndpointSlice{}, serviceOf),
-		kind.Map(&corev1.Node{}, r.PerNode, predicate.Funcs{UpdateFunc: zoneChanged}),
-		kind.Map(&networkv1alpha1.NodeNetwork{}, r.PerNode, predicate.Funcs{UpdateFunc: chassisChanged}),
+		kind.Map(&corev1.Node{}, r.PerNode, predicate.Funcs{UpdateFunc: nodeChanged}),
+		kind.Map(&networkv1alpha1.NodeNetwork{}, r.PerNode, predicate.Funcs{UpdateFunc: networkChanged}),
 	}
 }
 
@@ -117,7 +117,7 @@ func serviceOf(_ context.Context, slice client.Object) (requests []reconcile.Req
 	return requests
 }
 
-// PerNode returns a request for each service whose backends differ between nodes.
+// PerNode returns a request for each service whose balancers differ between nodes.
 func (r *Reconciler) PerNode(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	var list corev1.ServiceList
 	if err := r.Client.List(ctx, &list, client.MatchingFields{ByNodes: "true"}); err != nil {
@@ -129,16 +129,20 @@ func (r *Reconciler) PerNode(ctx context.Context, _ client.Object) (requests []r
 	return requests
 }
 
-// zoneChanged passes updates of a node that change its zone.
-func zoneChanged(e event.UpdateEvent) bool {
-	return e.ObjectOld.GetLabels()[corev1.LabelTopologyZone] != e.ObjectNew.GetLabels()[corev1.LabelTopologyZone]
+// nodeChanged passes updates of a node that change its zone or addresses.
+func nodeChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*corev1.Node)
+	after, ok2 := e.ObjectNew.(*corev1.Node)
+	return !ok || !ok2 || before.Labels[corev1.LabelTopologyZone] != after.Labels[corev1.LabelTopologyZone] ||
+		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }
 
-// chassisChanged passes updates of a NodeNetwork that change its chassis.
-func chassisChanged(e event.UpdateEvent) bool {
+// networkChanged passes updates of a NodeNetwork that change its chassis or the addresses of its gateway.
+func networkChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis
+	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis ||
+		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
 }
 
 // Sharing returns a request for each other service that has an address of this service.

@@ -46,6 +46,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/hostports"
 	"github.com/weft-network/weft/pkg/agent/idle"
 	"github.com/weft-network/weft/pkg/agent/kubelet"
+	"github.com/weft-network/weft/pkg/agent/learning"
 	"github.com/weft-network/weft/pkg/agent/node"
 	"github.com/weft-network/weft/pkg/agent/nodeevents"
 	"github.com/weft-network/weft/pkg/agent/podapi"
@@ -130,6 +131,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		OVS: a.ovs, Bindings: a.bindings, Controller: a.controller, Switch: a.vswitchd, ControllerRemotes: a.options.Controller,
 		Attachments: a.attachments, State: a.state, Check: check, CNI: a.cni, Gateway: a.gateway,
 		Prober: &prober.Prober{Running: ctx, Changed: a.changed}, Running: ctx,
+		Learning: learning.New(o.SwitchDir, names.IntegrationBridge, ctrl.Log.WithName("affinity"),
+			func() { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, learning.Retry) }),
 		BGP: bgp.New(bgp.Options{Passwords: cmp.Or(o.Passwords, passwords), Changed: a.changed, Log: ctrl.Log.WithName("bgp"), Running: ctx}),
 	})
 	if err := errors.Join(a.register(r), serve(mgr, h, turns, a.options)); err != nil {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -39,8 +40,7 @@ func ParseService(service *corev1.Service, endpoints []discoveryv1.EndpointSlice
 	}
 	addresses, problems := virtualAddresses(service)
 	parsed.ClusterIPs = clusterIPs(service)
-	parsed.Affinity, parsed.Idle = service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP,
-		service.Annotations[networkv1alpha1.IdleAnnotation] == "true"
+	parsed.AffinityTimeout, parsed.Idle = affinityTimeout(service), service.Annotations[networkv1alpha1.IdleAnnotation] == "true"
 	for _, port := range service.Spec.Ports {
 		p := ServicePort{Protocol: port.Protocol, Number: uint16(port.Port)}
 		if p.Protocol == "" {
@@ -58,22 +58,60 @@ func ParseService(service *corev1.Service, endpoints []discoveryv1.EndpointSlice
 	return parsed, problems
 }
 
-// PerNode reports whether the backends of a service differ between nodes.
-func PerNode(service *corev1.Service) bool {
-	return Balanced(service) && (internal(service) != FromAll || externalLocal(service))
+// affinityTimeout returns how long a client without a new connection keeps its backend, in seconds, or 0 without affinity.
+func affinityTimeout(service *corev1.Service) int {
+	if service.Spec.SessionAffinity != corev1.ServiceAffinityClientIP {
+		return 0
+	}
+	if c := service.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil && *c.ClientIP.TimeoutSeconds > 0 {
+		return int(*c.ClientIP.TimeoutSeconds)
+	}
+	return int(corev1.DefaultClientIPServiceAffinitySeconds)
 }
 
-// ServiceNodes returns the nodes that have a chassis, in the order of their names.
-func ServiceNodes(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []ServiceNode {
-	chassis := make(map[string]string, len(networks))
-	for i := range networks {
-		chassis[networks[i].Name] = networks[i].Status.Chassis
+// shortestTurn limits how often the balancers of a service with a short timeout change.
+const shortestTurn = 10 * time.Second
+
+// AffinityTurn returns the number of the turn of a service with affinity at a time, and how long that turn lasts from then.
+// It is the same in each process. Without affinity both are 0.
+func AffinityTurn(service *corev1.Service, now time.Time) (turn int, left time.Duration) {
+	timeout := affinityTimeout(service)
+	if timeout == 0 || !Balanced(service) {
+		return 0, 0
 	}
+	length := max(time.Duration(timeout)*time.Second, shortestTurn)
+	elapsed := time.Duration(now.UnixNano())
+	return int(elapsed / length), length - elapsed%length
+}
+
+// PerNode reports whether the balancers of a service differ between nodes.
+func PerNode(service *corev1.Service) bool {
+	return Balanced(service) && (internal(service) != FromAll || externalLocal(service) || remembersAtNodes(service))
+}
+
+// remembersAtNodes reports whether a service has affinity at the nodes' own addresses.
+func remembersAtNodes(service *corev1.Service) bool {
+	return affinityTimeout(service) > 0 && slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort != 0 })
+}
+
+// ServiceNodes returns the nodes that have a chassis, in the order of their names, with what the service needs of them.
+func ServiceNodes(service *corev1.Service, nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) []ServiceNode {
+	byName := make(map[string]*networkv1alpha1.NodeNetwork, len(networks))
+	for i := range networks {
+		byName[networks[i].Name] = &networks[i]
+	}
+	addressed := remembersAtNodes(service)
 	var found []ServiceNode
 	for i := range nodes {
-		if name := nodes[i].Name; chassis[name] != "" {
-			found = append(found, ServiceNode{Name: name, Chassis: chassis[name], Zone: nodes[i].Labels[corev1.LabelTopologyZone]})
+		node, nn := &nodes[i], byName[nodes[i].Name]
+		if nn == nil || nn.Status.Chassis == "" {
+			continue
 		}
+		one := ServiceNode{Name: node.Name, Chassis: nn.Status.Chassis, Zone: node.Labels[corev1.LabelTopologyZone]}
+		if addressed {
+			one.Addresses = NodePortAddresses(nn, node)
+		}
+		found = append(found, one)
 	}
 	slices.SortFunc(found, func(a, b ServiceNode) int { return strings.Compare(a.Name, b.Name) })
 	return found

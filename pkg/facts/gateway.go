@@ -91,7 +91,7 @@ func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, 
 	}
 	g := Gateway{Node: facts, Mode: status.Mode, Bridge: status.Bridge,
 		SNAT: nn.Spec.Gateway.SNAT != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU),
-		Alone: status.Mode == networkv1alpha1.GatewayShared && status.Uplink == networkv1alpha1.UplinkInterface}
+		Alone: alone(status)}
 	if status.MACAddress != "" {
 		if g.MAC, err = parseMAC(string(status.MACAddress)); err != nil {
 			return g, fmt.Errorf("NodeNetwork %s: status.gateway.macAddress: %w", nn.Name, err)
@@ -146,6 +146,39 @@ func interfaceAddresses(field string, texts []networkv1alpha1.InterfaceAddress) 
 		parsed = append(parsed, prefix)
 	}
 	return parsed, nil
+}
+
+// ServedAt returns the addresses at which OVN serves node ports and host ports: the first of each family, which is the
+// destination of packets from outside.
+func (g Gateway) ServedAt() (first []netip.Addr) {
+	all := g.HostAddresses
+	if g.Alone {
+		all = append(ipam.Addresses(g.Addresses), all...)
+	}
+	for _, is4 := range []bool{true, false} {
+		if i := slices.IndexFunc(all, func(a netip.Addr) bool { return a.Is4() == is4 }); i >= 0 {
+			first = append(first, all[i])
+		}
+	}
+	return first
+}
+
+// NodePortAddresses returns ServedAt of a node's gateway. It leaves out unreadable addresses, which the gateway's own
+// reconciler reports.
+func NodePortAddresses(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) []netip.Addr {
+	var g Gateway
+	var uplink networkv1alpha1.UplinkType
+	if status := nn.Status.Gateway; status != nil {
+		g.Alone, uplink = alone(status), status.Uplink
+		g.Addresses, _ = interfaceAddresses("", status.Addresses)
+	}
+	g.HostAddresses = hostAddresses(node, g.Addresses, uplink)
+	return g.ServedAt()
+}
+
+// alone reports whether only OVN uses a gateway's link.
+func alone(status *networkv1alpha1.NodeGatewayStatus) bool {
+	return status.Mode == networkv1alpha1.GatewayShared && status.Uplink == networkv1alpha1.UplinkInterface
 }
 
 // HasRouter reports whether the node has a gateway router.

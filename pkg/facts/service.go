@@ -19,20 +19,27 @@ const (
 // Service holds the facts for topology.ServiceUnit.
 type Service struct {
 	Namespace, Name string
-	// Affinity keeps a client on its backend, at all addresses and on all nodes. Without it, each connection is
-	// balanced again.
-	Affinity bool
-	Ports    []ServicePort
+	// AffinityTimeout is how long, in seconds, a client without a new connection keeps its backend: 1 to 86400. With 0, each
+	// connection is balanced again.
+	AffinityTimeout int
+	// Turn counts the periods of AffinityTurn. With each turn, clients that are balanced again get another backend.
+	Turn  int
+	Ports []ServicePort
 	// ClusterIPs refuse packets for ports other than Ports.
 	ClusterIPs []netip.Addr
 	// Idle services report connections while they have no backend.
 	Idle bool
-	// Nodes are the nodes on which the backends may differ. They are needed only for VIPs that are not FromAll.
+	// Nodes are the nodes on which the backends may differ. They are needed only for VIPs that are not FromAll, and for
+	// each node's own address with affinity.
 	Nodes []ServiceNode
 }
 
 // ServiceNode is the part of a node that services need.
-type ServiceNode struct{ Name, Chassis, Zone string }
+type ServiceNode struct {
+	Name, Chassis, Zone string
+	// Addresses are the node's own addresses, at most one per family. Only services with affinity and node ports need them.
+	Addresses []netip.Addr
+}
 
 // ServicePort is one port of a service, on all its addresses.
 type ServicePort struct {

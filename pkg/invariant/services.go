@@ -11,7 +11,7 @@ import (
 // serviceInvariants returns the invariants of services.
 func serviceInvariants() []Invariant {
 	return []Invariant{
-		{"BalancerOnEveryNode", "Every load balancer of Weft is in a group of balancers.", balancerOnEveryNode},
+		{"BalancerOnEveryNode", "Every load balancer of Weft is in a group of balancers, or belongs to one switch or router.", balancerOnEveryNode},
 		{"ReservedIsFree", "No load balancer of Weft has a VIP at a reserved port.", reservedIsFree},
 	}
 }
@@ -19,7 +19,7 @@ func serviceInvariants() []Invariant {
 func balancerOnEveryNode(v *view) (found []Violation) {
 	groups := map[string]*nbdb.LoadBalancerGroup{names.ClusterLoadBalancers: {}, names.SwitchLoadBalancers: {},
 		names.RouterLoadBalancers: {}}
-	in := map[string]bool{}    // load balancers in a group
+	in := map[string]bool{}    // load balancers in a group, or of one switch or router
 	nodes := map[string]bool{} // names of the groups of nodes
 	for _, node := range v.served() {
 		nodes[names.NodeLoadBalancers(node.Name)] = true
@@ -30,14 +30,24 @@ func balancerOnEveryNode(v *view) (found []Violation) {
 		} else if !nodes[g.Name] {
 			continue
 		}
-		for _, lb := range g.LoadBalancer {
-			in[lb] = true
-		}
+		add(in, g.LoadBalancer)
+	}
+	for _, s := range v.switches {
+		add(in, s.LoadBalancer)
+	}
+	routed := map[string]bool{} // nodes with a gateway router
+	for _, r := range rowsIn[nbdb.LogicalRouter](v.Northbound, nbdb.LogicalRouterTable) {
+		add(in, r.LoadBalancer)
+		routed[r.Name] = true
+	}
+	waits := func(name string) bool { // for the only switch or router that it belongs to
+		node := names.BalancerNode(name)
+		return node != "" && (!nodes[names.NodeLoadBalancers(node)] || !routed[names.GatewayRouter(node)])
 	}
 	for _, lb := range rowsIn[nbdb.LoadBalancer](v.Northbound, nbdb.LoadBalancerTable) {
-		if ours(lb) && !in[lb.UUID] {
+		if ours(lb) && !in[lb.UUID] && !waits(lb.Name) {
 			found = append(found, v.about([]any{lb},
-				"load balancer %s is in none of the groups %s, %s and %s, and in no node's group", lb.Name,
+				"load balancer %s is in none of the groups %s, %s and %s, and no node's switch or router has it", lb.Name,
 				names.ClusterLoadBalancers, names.SwitchLoadBalancers, names.RouterLoadBalancers))
 		}
 	}
@@ -52,4 +62,10 @@ func balancerOnEveryNode(v *view) (found []Violation) {
 		}
 	}
 	return found
+}
+
+func add(to map[string]bool, all []string) {
+	for _, one := range all {
+		to[one] = true
+	}
 }

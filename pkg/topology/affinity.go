@@ -1,52 +1,46 @@
 package topology
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
+	"net/netip"
+
+	"github.com/weft-network/weft/pkg/facts"
 )
 
-// OVN could remember which backend served a client (affinity_timeout), but OVN 25.03 drops the packet that it learns
-// from and all packets of that connection before a reply. The first connection of each client would hang until it
-// gives up. Therefore the backend follows from the client's address: Open vSwitch selects the list entry with the
-// highest hash of place and address.
+// OVN remembers for affinity_timeout which backend a client has (ovn-nb(5), Load_Balancer). That alone is not enough:
+//
+//   - OVN drops the packet from which it learns. Flows of the agent let it pass (pkg/agent/learning).
+//   - Connections that a client opens at once are balanced before the first one is learned. Therefore the backend follows from
+//     the client's address (selection_fields).
+//   - A client that comes back after the timeout would then get the same backend again. Therefore the list of backends moves
+//     by one place with each turn (facts.AffinityTurn). Clients that OVN remembers stay.
+//   - In templates OVN 25.03 loses the backends' ports. Therefore a node whose addresses or backends are its own has a
+//     balancer of its own.
 
-// places is the length of a backend list with affinity. It is a prime, so that each backend's steps lead to all
-// places.
-const places = 127
+// maxAffinity is the longest affinity_timeout, in seconds, because OpenFlow's timeouts have 16 bits.
+const maxAffinity = 1<<16 - 1
 
-// mostPlaced is the largest number of backends for which the places are distributed almost evenly.
-const mostPlaced = places / 2
-
-// placed repeats backends until all places are taken. Each backend keeps its places, and almost all clients keep
-// their backend, when other backends are added or removed (the table of Maglev: Eisenbud and others, NSDI 2016). A
-// list longer than mostPlaced is returned unchanged; any change of it moves clients.
-func placed(backends []string) []string {
-	if len(backends) < 2 || len(backends) > mostPlaced {
-		return backends
-	}
-	table, wishes := make([]string, places), make([]wish, len(backends))
-	for i, backend := range backends {
-		wishes[i] = wishOf(backend)
-	}
-	for taken := 0; ; {
-		for i, backend := range backends {
-			for table[wishes[i].place] != "" {
-				wishes[i].next()
-			}
-			table[wishes[i].place] = backend
-			if taken++; taken == places {
-				return table
-			}
+// renderOnNodes adds the texts of a VIP to each node's own balancer.
+func (s service) renderOnNodes(all vips, vip facts.VIP, backends []facts.Backend) {
+	for _, node := range s.Nodes {
+		text := ""
+		if len(backends) > 0 {
+			text = backendsOn(node, vip.From, backends, s.Turn)
+		}
+		for _, address := range addressesOn(node, vip) {
+			all.set(balancer{reach: vip.Reach, node: node.Name}, netip.AddrPortFrom(address, vip.Port()).String(), text)
 		}
 	}
 }
 
-// wish is the place that a backend prefers next.
-type wish struct{ place, step int }
-
-func wishOf(backend string) wish {
-	sum := sha256.Sum256([]byte(backend))
-	return wish{place: int(binary.BigEndian.Uint64(sum[:]) % places), step: 1 + int(binary.BigEndian.Uint64(sum[8:])%(places-1))}
+// addressesOn returns the addresses of a VIP on a node.
+func addressesOn(node facts.ServiceNode, vip facts.VIP) (found []netip.Addr) {
+	if !vip.OnNode() {
+		return []netip.Addr{vip.Addr()}
+	}
+	for _, address := range node.Addresses {
+		if address.Is4() == vip.Addr().Is4() {
+			found = append(found, address)
+		}
+	}
+	return found
 }
-
-func (w *wish) next() { w.place = (w.place + w.step) % places }

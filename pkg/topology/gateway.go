@@ -37,7 +37,7 @@ func GatewayUnit(read facts.Gateway) unit.Unit {
 			Column: "addresses", Element: address.String()})
 	}
 	if g.Node.Chassis != "" {
-		u.Members = append(u.Members, nodeAddresses(g.Node.Chassis, g.servedAt())...)
+		u.Members = append(u.Members, nodeAddresses(g.Node.Chassis, g.ServedAt())...)
 	}
 	if len(g.Addresses) == 0 {
 		return u
@@ -64,15 +64,6 @@ func GatewayUnit(read facts.Gateway) unit.Unit {
 		g.addSessions(&u)
 	}
 	return u
-}
-
-// servedAt returns the addresses at which OVN serves node ports and host ports: the first of each family, which is
-// the destination of packets from outside.
-func (g gateway) servedAt() []netip.Addr {
-	if g.Alone {
-		return append(ipam.Addresses(g.Addresses), g.HostAddresses...)
-	}
-	return g.HostAddresses
 }
 
 // IsGatewayOf reports whether the rows of a node's gateway were computed for the ID and the subnets that the node has

@@ -475,7 +475,7 @@ func (b *builder) service(doc string, documents []string) {
 			endpoints = append(endpoints, slice)
 		}
 	}
-	parsed, problems := facts.ParseService(&service, endpoints, b.serviceNodes())
+	parsed, problems := facts.ParseService(&service, endpoints, b.serviceNodes(&service))
 	if len(problems) > 0 {
 		b.t.Fatal(problems)
 	}
@@ -512,7 +512,7 @@ func (b *builder) dns(doc string) {
 }
 
 // serviceNodes returns the nodes as services use them.
-func (b *builder) serviceNodes() []facts.ServiceNode {
+func (b *builder) serviceNodes(service *corev1.Service) []facts.ServiceNode {
 	var hosts []corev1.Node
 	for i := range b.networks {
 		if host := b.hosts[b.networks[i].Name]; host != nil {
@@ -521,7 +521,7 @@ func (b *builder) serviceNodes() []facts.ServiceNode {
 			hosts = append(hosts, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.networks[i].Name}})
 		}
 	}
-	return facts.ServiceNodes(hosts, b.networks)
+	return facts.ServiceNodes(service, hosts, b.networks)
 }
 
 // render prints units as text: rows by key with the columns that are set, references by name.

@@ -31,24 +31,38 @@ func HairpinAddresses() (all []netip.Addr) {
 type balancer struct {
 	reach    facts.Reach
 	template string // family of a balancer whose text each chassis completes, "IPv4"; empty if the text is the same everywhere
+	node     string // the only node that has the balancer; empty: all have it
 }
 
 func (b balancer) scope() string {
-	if b.template == "" {
-		return string(b.reach)
+	switch {
+	case b.node != "":
+		return names.OfNode(string(b.reach), b.node)
+	case b.template != "":
+		return string(b.reach) + "_template_" + b.template
 	}
-	return string(b.reach) + "_template_" + b.template
+	return string(b.reach)
 }
 
-// group returns the group of load balancers that all switches or routers of the balancer have.
-func (b balancer) group() string {
-	switch b.reach {
-	case facts.ReachSwitches:
-		return names.SwitchLoadBalancers
-	case facts.ReachRouters:
-		return names.RouterLoadBalancers
+// membership adds a load balancer to its switches and routers. A node's own balancer has an effect as soon as the node
+// has that switch or router.
+func (b balancer) membership(lb string) unit.Membership {
+	m := unit.Membership{Column: "load_balancer", Element: lb, Optional: b.node != ""}
+	switch {
+	case b.node != "" && b.reach == facts.ReachSwitches:
+		m.Parent = switchRef(names.NodeSwitch(b.node))
+	case b.node != "" && b.reach == facts.ReachRouters:
+		m.Parent = routerRef(names.GatewayRouter(b.node))
+	case b.node != "":
+		m.Parent = loadBalancersRef(names.NodeLoadBalancers(b.node))
+	case b.reach == facts.ReachSwitches:
+		m.Parent = loadBalancersRef(names.SwitchLoadBalancers)
+	case b.reach == facts.ReachRouters:
+		m.Parent = loadBalancersRef(names.RouterLoadBalancers)
+	default:
+		m.Parent = loadBalancersRef(names.ClusterLoadBalancers)
 	}
-	return names.ClusterLoadBalancers
+	return m
 }
 
 // service computes the parts of ServiceUnit.
@@ -64,7 +78,7 @@ func ServiceUnit(read facts.Service) unit.Unit {
 		for _, b := range slices.SortedFunc(maps.Keys(vips), func(x, y balancer) int { return cmp.Compare(x.scope(), y.scope()) }) {
 			lb := s.loadBalancer(protocol, b, vips[b])
 			u.Rows = append(u.Rows, unit.Row{Model: lb})
-			u.Members = append(u.Members, unit.Membership{Parent: loadBalancersRef(b.group()), Column: "load_balancer", Element: lb.UUID})
+			u.Members = append(u.Members, b.membership(lb.UUID))
 		}
 		u.Members = append(u.Members, s.values(variables)...)
 	}
@@ -94,17 +108,27 @@ func (s service) loadBalancer(protocol facts.Protocol, b balancer, vips map[stri
 		// connections end with their backend, and may outlast its removal from the service.
 		lb.Options["ct_flush"] = "true"
 	}
-	if s.Affinity {
+	if s.AffinityTimeout > 0 {
+		lb.Options["affinity_timeout"] = strconv.Itoa(min(s.AffinityTimeout, maxAffinity))
 		lb.SelectionFields = []string{"ip_src"}
 	}
 	return lb
 }
 
-// render returns the vips of each balancer of a protocol in OVN's notation: "10.96.0.10:53" ->
-// "10.244.0.3:53,10.244.1.4:53". A node's own address or backends are represented by the name of a variable, which
-// render adds to variables.
-func (s service) render(protocol facts.Protocol) (vips map[balancer]map[string]string, variables []variable) {
-	vips = map[balancer]map[string]string{}
+// vips has the texts of a protocol's balancers in OVN's notation: "10.96.0.10:53" -> "10.244.0.3:53,10.244.1.4:53".
+type vips map[balancer]map[string]string
+
+func (v vips) set(b balancer, vip, backends string) {
+	if v[b] == nil {
+		v[b] = map[string]string{}
+	}
+	v[b][vip] = backends
+}
+
+// render returns the vips of each balancer of a protocol. A node's own address or backends are represented by the name of a
+// variable, which render adds to variables, or with affinity they are texts of the node's own balancer.
+func (s service) render(protocol facts.Protocol) (all vips, variables []variable) {
+	all = vips{}
 	noted := map[string]bool{}
 	note := func(v variable) string {
 		if !noted[v.name] {
@@ -118,11 +142,16 @@ func (s service) render(protocol facts.Protocol) (vips map[balancer]map[string]s
 		}
 		for _, vip := range port.VIPs {
 			backends := familyOf(vip.Addr(), port.Backends)
-			text, b := listOf(usable(backends), s.Affinity), balancer{reach: vip.Reach}
-			if text != "" && vip.From != facts.FromAll {
+			differs := len(backends) > 0 && vip.From != facts.FromAll
+			if s.AffinityTimeout > 0 && (vip.OnNode() || differs) {
+				s.renderOnNodes(all, vip, backends)
+				continue
+			}
+			text, b := listOf(usable(backends), s.Turn), balancer{reach: vip.Reach}
+			if differs {
 				b.template = names.Family(vip.Addr())
 				text = note(variable{name: names.BackendsVariable(s.Namespace, s.Name, string(protocol), port.Number,
-					b.template, string(vip.From)), from: vip.From, backends: backends, affinity: s.Affinity})
+					b.template, string(vip.From)), from: vip.From, backends: backends})
 			}
 			key := vip.String()
 			if vip.OnNode() {
@@ -132,13 +161,10 @@ func (s service) render(protocol facts.Protocol) (vips map[balancer]map[string]s
 				// A template cannot contain an IPv6 address with a port.
 				key = note(variable{name: names.AddressVariable(vip.Addr()), address: vip.Addr()}) + ":" + strconv.Itoa(int(vip.Port()))
 			}
-			if vips[b] == nil {
-				vips[b] = map[string]string{}
-			}
-			vips[b][key] = text
+			all.set(b, key, text)
 		}
 	}
-	return vips, variables
+	return all, variables
 }
 
 // familyOf returns the backends of an address's family.
@@ -167,17 +193,18 @@ func usable(backends []facts.Backend) (found []facts.Backend) {
 	return found
 }
 
-// listOf formats backends in OVN's notation, sorted, because the order of a service's endpoints matters only for
-// affinity.
-func listOf(backends []facts.Backend, affinity bool) string {
+// listOf formats backends in OVN's notation, sorted, because the order of a service's endpoints means nothing. Each turn
+// moves all backends by one place.
+func listOf(backends []facts.Backend, turn int) string {
 	slices.SortFunc(backends, func(a, b facts.Backend) int { return a.Compare(b.AddrPort) })
 	texts := make([]string, 0, len(backends))
 	for _, backend := range backends {
 		texts = append(texts, backend.String())
 	}
 	texts = slices.Compact(texts)
-	if affinity {
-		texts = placed(texts)
+	if len(texts) > 1 {
+		first := turn % len(texts)
+		texts = slices.Concat(texts[first:], texts[:first])
 	}
 	return strings.Join(texts, ",")
 }

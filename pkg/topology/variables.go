@@ -18,7 +18,6 @@ type variable struct {
 	// from and backends determine the value of a BackendsVariable.
 	from     facts.Choice
 	backends []facts.Backend
-	affinity bool
 }
 
 // values returns the values of the variables on each node. Every chassis must have every variable: OVN leaves out
@@ -40,14 +39,22 @@ func (v variable) on(node facts.ServiceNode) string {
 	if v.address.IsValid() {
 		return v.address.String()
 	}
-	if v.from == facts.FromNear {
-		return listOf(near(usable(v.backends), node), v.affinity)
+	return backendsOn(node, v.from, v.backends, 0)
+}
+
+// backendsOn formats the backends that a choice leaves on a node. There is at least one backend.
+func backendsOn(node facts.ServiceNode, from facts.Choice, backends []facts.Backend, turn int) string {
+	switch from {
+	case facts.FromAll:
+		return listOf(usable(backends), turn)
+	case facts.FromNear:
+		return listOf(near(usable(backends), node), turn)
 	}
-	local := usable(slices.DeleteFunc(slices.Clone(v.backends), func(b facts.Backend) bool { return b.Node != node.Name }))
+	local := usable(slices.DeleteFunc(slices.Clone(backends), func(b facts.Backend) bool { return b.Node != node.Name }))
 	if len(local) == 0 {
-		return nowhere(v.backends[0].Addr()).String()
+		return nowhere(backends[0].Addr()).String()
 	}
-	return listOf(local, v.affinity)
+	return listOf(local, turn)
 }
 
 // near returns the backends for a node: those with a hint for it, else those with a hint for its zone, else all.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -254,46 +255,142 @@ func TestServiceWithoutEndpoints(t *testing.T) {
 	each(refused)
 }
 
-// TestServiceAffinity checks that a client with affinity reaches the same backend at every address of a service,
-// from its first connection on, without a retry. If the client calls the node port of another node, that node sees
-// the client's node as the client.
+// TestServiceAffinity checks that a client with affinity stays with a backend at each address of a service, from its
+// first connection on, without a retry, while it connects more often than the timeout. After the timeout it is balanced
+// again, and also then no connection is lost.
 func TestServiceAffinity(t *testing.T) {
 	b1, b2 := labelled(bed.peerPod("svc-aff-1", "n1"), "svc-aff"), labelled(bed.peerPod("svc-aff-2", "n2"), "svc-aff")
-	scout, near, far := bed.peerPod("svc-aff-scout", "n1"), bed.peerPod("svc-aff-near", "n1"), bed.peerPod("svc-aff-far", "n2")
-	affine := service("svc-aff", "svc-aff", published(7), func(s *corev1.ServiceSpec) {
-		s.SessionAffinity = corev1.ServiceAffinityClientIP
+	near, far := bed.peerPod("svc-aff-near", "n1"), bed.peerPod("svc-aff-far", "n2")
+	lasting := service("svc-aff", "svc-aff", published(7), affine(600))
+	brief := service("svc-aff-brief", "svc-aff", published(8), affine(3))
+	localBrief := service("svc-aff-local", "svc-aff", published(9), affine(3), local)
+	bed.create(t, lasting, brief, localBrief)
+	bed.run(t, b1, b2, near, far)
+	eventually(t, 30*time.Second, func() error { return bed.newAffinity(t, lasting, 0, near).stays(3) }) // until all endpoints are there
+
+	t.Run("stays", func(t *testing.T) {
+		for _, client := range []*corev1.Pod{near, far, b1, b2} {
+			must(t, bed.newAffinity(t, lasting, 0, client).stays(10))
+		}
 	})
-	bed.create(t, affine)
-	bed.run(t, b1, b2, scout, near, far)
-	call := func(from *corev1.Pod) error {
-		var wanted []calls
-		var as []string // what identifies the client when a backend is chosen
-		for _, to := range entries(t, affine) {
-			for _, address := range to.addresses {
-				for _, protocol := range []string{"tcp", "udp"} {
-					wanted = append(wanted, calls{protocol, netip.AddrPortFrom(address, to.port(protocol)).String(), 10, false})
-					as = append(as, fmt.Sprintf("%s, IPv4: %t, by another node: %t", protocol, address.Is4(),
-						to.node != "" && to.node != from.Spec.NodeName))
+	t.Run("stays while it connects", func(t *testing.T) {
+		a := bed.newAffinity(t, brief, 0, near)
+		for range 7 {
+			must(t, a.stays(1))
+			time.Sleep(time.Second)
+		}
+	})
+	t.Run("ends", func(t *testing.T) {
+		for _, client := range []*corev1.Pod{near, b2} {
+			a := bed.newAffinity(t, brief, 0, client)
+			for round := 0; !a.moved(); round++ {
+				if round == 30 {
+					t.Fatalf("%s: after %d timeouts, these were never balanced again: %s", client.Name, round, a)
 				}
+				must(t, a.stays(2))
+				time.Sleep(4 * time.Second)
+				a.forget()
 			}
 		}
-		became, err := bed.podCaller(from).callAll(t.Context(), wanted)
-		if err != nil {
-			return err
+	})
+	t.Run("keeps to the node", func(t *testing.T) { // an endpoint of the node, each time
+		for client, server := range map[*corev1.Pod]*corev1.Pod{near: b1, far: b2} {
+			must(t, bed.newAffinity(t, localBrief, 80, client).only(server.Name))
 		}
-		servers := map[string]string{}
-		for i, all := range became {
-			if servers[as[i]] == "" {
-				servers[as[i]] = all[0].Server
-			}
-			if _, err := answered(all, []string{servers[as[i]]}); err != nil {
-				return fmt.Errorf("%s: %s %s: %w", from.Name, wanted[i].Protocol, wanted[i].To, err)
-			}
+	})
+	t.Run("after ovn-controller starts", func(t *testing.T) {
+		signalProgram(t, "n1", syscall.SIGKILL, "ovn-controller", "")
+		eventually(t, 30*time.Second, func() error { return bed.newAffinity(t, lasting, 0, near).stays(3) })
+		a := bed.newAffinity(t, brief, 0, near)
+		for range 3 {
+			time.Sleep(4 * time.Second)
+			a.forget()
+			must(t, a.stays(2))
 		}
-		return nil
+	})
+}
+
+// affine sets session affinity with a timeout in seconds.
+func affine(seconds int32) func(*corev1.ServiceSpec) {
+	return func(s *corev1.ServiceSpec) {
+		s.SessionAffinity = corev1.ServiceAffinityClientIP
+		s.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
 	}
-	eventually(t, 30*time.Second, func() error { return call(scout) })
-	for _, client := range []*corev1.Pod{near, far, b1, b2} {
-		must(t, call(client))
+}
+
+// affinity is what a client sees of a service with affinity.
+type affinity struct {
+	t      *testing.T
+	client *corev1.Pod
+	calls  []calls
+	now    []string          // the server of each call's address; empty until it is called
+	seen   []map[string]bool // all servers of each call's address
+}
+
+// newAffinity returns the affinity at a service's addresses, or only at those of its cluster IPs with a port.
+func (b *testbed) newAffinity(t *testing.T, s *corev1.Service, only uint16, client *corev1.Pod) *affinity {
+	a := &affinity{t: t, client: client}
+	for kind, to := range entries(t, s) {
+		if only != 0 && kind != clusterIP {
+			continue
+		}
+		for _, address := range to.addresses {
+			for _, protocol := range []string{"tcp", "udp"} {
+				a.calls = append(a.calls, calls{protocol, netip.AddrPortFrom(address, to.port(protocol)).String(), 0, false})
+				a.seen = append(a.seen, map[string]bool{})
+			}
+		}
 	}
+	a.forget()
+	return a
+}
+
+// forget ends the expectation that the next call reaches the server of the last one.
+func (a *affinity) forget() { a.now = make([]string, len(a.calls)) }
+
+// stays calls each address a number of times: each time the same server must answer.
+func (a *affinity) stays(count int) error {
+	for i := range a.calls {
+		a.calls[i].Count = count
+	}
+	became, err := bed.podCaller(a.client).callAll(a.t.Context(), a.calls)
+	if err != nil {
+		return err
+	}
+	for i, all := range became {
+		if a.now[i] == "" {
+			a.now[i] = all[0].Server
+		}
+		if _, err := answered(all, []string{a.now[i]}); err != nil {
+			return fmt.Errorf("%s: %s %s: %w", a.client.Name, a.calls[i].Protocol, a.calls[i].To, err)
+		}
+		a.seen[i][a.now[i]] = true
+	}
+	return nil
+}
+
+// only reports whether one server answered at all addresses.
+func (a *affinity) only(server string) error {
+	if err := a.stays(5); err != nil {
+		return err
+	}
+	for i, was := range a.now {
+		if was != server {
+			return fmt.Errorf("%s: %s answered at %s, want %s", a.client.Name, was, a.calls[i].To, server)
+		}
+	}
+	return nil
+}
+
+// moved reports whether several servers have answered at each address.
+func (a *affinity) moved() bool { return a.String() == "" }
+
+// String returns the addresses with one server.
+func (a *affinity) String() (text string) {
+	for i, seen := range a.seen {
+		if len(seen) < 2 {
+			text += a.calls[i].Protocol + " " + a.calls[i].To + " "
+		}
+	}
+	return text
 }

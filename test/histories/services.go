@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -132,6 +133,12 @@ func serviceOf(key types.NamespacedName, s Step) *corev1.Service {
 		spec.Ports = append(spec.Ports, corev1.ServicePort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP})
 	case "affine":
 		spec.SessionAffinity = corev1.ServiceAffinityClientIP
+		if s.N%2 == 1 {
+			spec.Type, spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30300+int32(s.N)
+		}
+		if s.N%4 == 1 {
+			spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+		}
 	case "external":
 		spec.ExternalIPs = []string{fmt.Sprintf("192.0.2.%d", s.N), fmt.Sprintf("2001:db8::%x", s.N)}
 	case "node-port":
@@ -192,7 +199,8 @@ func (o *oracle) expectServices() {
 				endpoints = append(endpoints, slice)
 			}
 		}
-		parsed, problems := facts.ParseService(service, endpoints, o.serviceNodes())
+		parsed, problems := facts.ParseService(service, endpoints, o.serviceNodes(service))
+		parsed.Turn, _ = facts.AffinityTurn(service, time.Now())
 		for _, problem := range problems {
 			o.complain("service %s/%s: %s", service.Namespace, service.Name, problem)
 		}
@@ -239,8 +247,8 @@ func (o *oracle) hostPortsOf(pod *corev1.Pod) []facts.HostPort {
 	return kept
 }
 
-// serviceNodes returns the nodes' facts for services.
-func (o *oracle) serviceNodes() []facts.ServiceNode {
+// serviceNodes returns the nodes' facts for a service.
+func (o *oracle) serviceNodes(service *corev1.Service) []facts.ServiceNode {
 	var nodes []corev1.Node
 	var networks []networkv1alpha1.NodeNetwork
 	for _, node := range o.nodes {
@@ -249,7 +257,7 @@ func (o *oracle) serviceNodes() []facts.ServiceNode {
 	for _, nn := range o.networks {
 		networks = append(networks, *nn)
 	}
-	return facts.ServiceNodes(nodes, networks)
+	return facts.ServiceNodes(service, nodes, networks)
 }
 
 // vandaliseBalancer deletes a load balancer, or removes its backends.

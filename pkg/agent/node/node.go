@@ -29,6 +29,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/gateway"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/agent/learning"
 	"github.com/weft-network/weft/pkg/agent/nodeevents"
 	"github.com/weft-network/weft/pkg/agent/prober"
 	"github.com/weft-network/weft/pkg/health"
@@ -66,6 +67,7 @@ type Reconciler struct {
 	Prober      *prober.Prober
 	Gateway     *gateway.Gateway
 	BGP         *bgp.Speaker
+	Learning    *learning.Keeper
 	// Running ends with the agent. It outlives a reconciliation.
 	Running context.Context
 
@@ -230,6 +232,8 @@ func (r *Reconciler) applyOVS(
 		stage.Reason, stage.Err = desired.ReasonOf(ovndb.IsPending(err)), err
 	} else if _, err := r.Switch.State(); err != nil {
 		stage.Reason, stage.Err = networkv1alpha1.ReasonSwitchUnavailable, err
+	} else {
+		r.Learning.Follow(r.Running)
 	}
 	return stage
 }

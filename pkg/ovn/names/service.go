@@ -27,6 +27,19 @@ func ServiceLoadBalancer(namespace, service, protocol, scope string) string {
 	return "Service_" + namespace + "/" + service + "_" + protocol + "_" + scope
 }
 
+// ofNode separates a scope of ServiceLoadBalancer from the only node that has the balancer. Neither names of services nor of
+// nodes have underscores.
+const ofNode = "_of_"
+
+// OfNode is the scope of a balancer that only one node has: "cluster_of_n1".
+func OfNode(scope, node string) string { return scope + ofNode + node }
+
+// BalancerNode returns the only node that has a load balancer, or an empty string.
+func BalancerNode(balancer string) string {
+	_, node, _ := strings.Cut(balancer, ofNode)
+	return node
+}
+
 // NodeLoadBalancers is the group of load balancers that only one node's switch and gateway router have. It is the key
 // of the node's unit, because rows of groups have no other place for their owner.
 func NodeLoadBalancers(node string) string { return "node/" + node }

@@ -6,6 +6,7 @@
 //	ovn-trace ──▶ relay ──▶ southbound database
 //	                │ ^NODEIP_IPv4_0       ─▶ 172.18.0.11              ovn-controller completes templates
 //	                │ backends=A,B         ─▶ backends=A               the backend that the question is about
+//	                │ commit_lb_aff(…); /* drop */  ─▶ next;           the agent's flows let the packet pass
 //	                │ ct_snat;             ─▶ next; or ip4.dst = 10.244.0.3; next;    conntrack of a gateway router
 //	                │ flags.force_snat_for_lb == 1 && …  ─▶ …          the router that has balanced
 //	                │ get_arp(outport, …); ─▶ eth.dst = …;             the MAC that the cluster router answers

@@ -106,6 +106,8 @@ var (
 	variable = regexp.MustCompile(`\^\w+`)
 	backends = regexp.MustCompile(`backends=[^;)"\\]+`)
 	hairpins = regexp.MustCompile(`chk_lb_hairpin(_reply)?\(\);`)
+	// learns is the action that remembers a client's backend and drops the packet.
+	learns = regexp.MustCompile(`commit_lb_aff\([^)]*\); /\* drop \*/`)
 	// unsnat is the action of a gateway router that restores the address of a translated source, and resolve are the actions that
 	// look a MAC up.
 	unsnat  = []byte(`"actions":"ct_snat;"`)
@@ -145,6 +147,7 @@ func (f filling) fill(message []byte) []byte {
 			return list
 		})
 	}
+	message = learns.ReplaceAll(message, []byte("next;"))
 	restored := "next;"
 	if f.restore.IsValid() {
 		restored = familyOf(f.restore) + ".dst = " + f.restore.String() + "; next;"

@@ -1,0 +1,189 @@
+package openflow
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+
+	"github.com/weft-network/weft/pkg/agent/desired"
+)
+
+// OpenFlow 1.5 (OpenFlow Switch Specification 1.5.1, 7.2.3 and 7.3.5.16), and extensions of Open vSwitch
+// (openvswitch/nicira-ext.h and meta-flow.h).
+const (
+	multipartMonitor = 16
+	anyPort          = 0xffffffff
+	allTables        = 0xff
+	updateLength     = 24 // an update before its match
+	// Flags of a request.
+	watchInitial, watchAdd, watchRemoved, watchModify, watchInstructions = 1, 2, 4, 8, 16
+	// Events of an update.
+	updateInitial, updateAdded, updateRemoved, updateModified, updatePaused = 0, 1, 2, 3, 5
+
+	oxmMetadata = 0x80000408
+	nxmRegister = 0x00010108 // register 0, with a mask; register n has n<<9 more
+	applyAction = 4
+	actionLearn = 16
+	// actionLearn2 is the form that Open vSwitch sends for some options.
+	actionLearn2 = 45
+)
+
+// OVN matches that learnedBit of learnedRegister is 0 where a flow learns the backend of a client, and nowhere else.
+const learnedRegister, learnedBit = 9, 1 << 6
+
+// Learner is a table of a logical datapath in which a flow learns the backend of a client.
+type Learner struct {
+	Datapath uint64
+	Table    int
+}
+
+// Learners follows the flows of a bridge that learn the backends of clients.
+type Learners struct {
+	conn  net.Conn
+	flows map[string]Learner // by the flow's identity
+}
+
+// DialLearners connects to a bridge of the ovs-vswitchd whose run directory is runDir.
+func DialLearners(ctx context.Context, runDir, bridge string) (*Learners, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(runDir, bridge+".mgmt"))
+	if err != nil {
+		return nil, err
+	}
+	request := append(message(typeHello, nil), monitor(1, watchInitial|watchAdd|watchRemoved|watchModify|watchInstructions, learnedRegister, 0, learnedBit)...)
+	request = append(request, monitor(2, watchRemoved|watchModify, desired.DetourRegister, 0, desired.DetourBit)...)
+	request = append(request, monitor(3, watchRemoved|watchModify, desired.DetourRegister, desired.DetourBit, desired.DetourBit)...)
+	if _, err := conn.Write(request); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &Learners{conn: conn, flows: map[string]Learner{}}, nil
+}
+
+// Close closes the connection. A Receive that waits returns an error.
+func (l *Learners) Close() error { return l.conn.Close() }
+
+// Receive waits for a change, and first for the present state. It returns the tables with learning flows. lost reports that
+// a flow of Weft was removed or changed, which may have been Weft itself.
+func (l *Learners) Receive() (tables map[Learner]bool, lost bool, err error) {
+	for {
+		kind, body, err := readMessage(l.conn)
+		if err != nil {
+			return nil, false, err
+		}
+		switch kind {
+		case typeEchoRequest:
+			if _, err := l.conn.Write(message(typeEchoReply, body)); err != nil {
+				return nil, false, err
+			}
+		case typeError:
+			return nil, false, fmt.Errorf("the switch returned an OpenFlow error: % x", body[:min(len(body), 4)])
+		case typeMultipart + 1:
+			lost, err := l.update(body)
+			if err != nil {
+				return nil, false, err
+			}
+			tables := map[Learner]bool{}
+			for _, learner := range l.flows {
+				tables[learner] = true
+			}
+			return tables, lost, nil
+		}
+	}
+}
+
+// monitor encodes a request for the changes of flows that match some bits of a register.
+func monitor(id uint32, flags uint16, register, value, mask uint32) []byte {
+	body := binary.BigEndian.AppendUint16(nil, multipartMonitor)
+	body = append(body, make([]byte, multipartLength-headerLength-len(body))...)
+	body = binary.BigEndian.AppendUint32(body, id)
+	body = binary.BigEndian.AppendUint32(body, anyPort)
+	body = binary.BigEndian.AppendUint32(body, anyPort) // any group
+	body = binary.BigEndian.AppendUint16(body, flags)
+	body = append(body, allTables, 0) // 0: add
+	body = binary.BigEndian.AppendUint16(body, matchOXM)
+	body = binary.BigEndian.AppendUint16(body, 16)
+	body = binary.BigEndian.AppendUint32(body, nxmRegister+register<<9)
+	body = binary.BigEndian.AppendUint32(body, value)
+	return message(typeMultipart, binary.BigEndian.AppendUint32(body, mask))
+}
+
+// update records the updates of a reply.
+func (l *Learners) update(reply []byte) (lost bool, err error) {
+	const head = multipartLength - headerLength
+	if len(reply) < head || binary.BigEndian.Uint16(reply) != multipartMonitor {
+		return false, fmt.Errorf("a reply of %d bytes that has no updates of flows", len(reply))
+	}
+	for text := reply[head:]; len(text) > 0; {
+		if len(text) < 8 {
+			return false, fmt.Errorf("an update of a flow with %d bytes", len(text))
+		}
+		length, event := int(binary.BigEndian.Uint16(text)), binary.BigEndian.Uint16(text[2:])
+		if length < 8 || length > len(text) {
+			return false, fmt.Errorf("an update of a flow with %d bytes, but only %d bytes are left", length, len(text))
+		}
+		one := text[:length]
+		text = text[length:]
+		switch event {
+		case updatePaused:
+			return false, errors.New("the switch could not send all changes of flows")
+		case updateInitial, updateAdded, updateRemoved, updateModified:
+			isOurs, err := l.flow(event, one)
+			if err != nil {
+				return false, err
+			}
+			lost = lost || isOurs
+		}
+	}
+	return lost, nil
+}
+
+// flow records an update of one flow, and reports whether the flow is Weft's.
+func (l *Learners) flow(event uint16, one []byte) (isOurs bool, err error) {
+	if len(one) < updateLength+4 {
+		return false, fmt.Errorf("an update of a flow with %d bytes", len(one))
+	}
+	end := updateLength + (int(binary.BigEndian.Uint16(one[updateLength+2:]))+7)/8*8 // the match is padded to 8 bytes
+	if end > len(one) || end < updateLength+8 {
+		return false, fmt.Errorf("an update of a flow with %d bytes and a match of %d", len(one), end-updateLength)
+	}
+	if binary.BigEndian.Uint64(one[16:])&oursMask == ours {
+		return event != updateAdded && event != updateInitial, nil
+	}
+	identity := string(one[4:5]) + string(one[10:12]) + string(one[updateLength:end]) // table, priority, match
+	delete(l.flows, identity)
+	if datapath, ok := metadataOf(one[updateLength+4 : end]); ok && event != updateRemoved && learns(one[end:]) {
+		l.flows[identity] = Learner{Datapath: datapath, Table: int(one[4])}
+	}
+	return false, nil
+}
+
+// metadataOf returns the logical datapath that a match has.
+func metadataOf(fields []byte) (datapath uint64, ok bool) {
+	for len(fields) >= 4 {
+		header, length := binary.BigEndian.Uint32(fields), int(fields[3])
+		if 4+length > len(fields) {
+			return 0, false
+		}
+		if header == oxmMetadata {
+			return binary.BigEndian.Uint64(fields[4:]), true
+		}
+		fields = fields[4+length:]
+	}
+	return 0, false
+}
+
+// learns reports whether the first action of instructions is learn.
+func learns(instructions []byte) bool {
+	if len(instructions) < 18 || binary.BigEndian.Uint16(instructions) != applyAction {
+		return false
+	}
+	action := instructions[8:]
+	if binary.BigEndian.Uint16(action) != actionVendor || binary.BigEndian.Uint32(action[4:]) != vendorNicira {
+		return false
+	}
+	subtype := binary.BigEndian.Uint16(action[8:])
+	return subtype == actionLearn || subtype == actionLearn2
+}
