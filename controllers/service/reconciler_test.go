@@ -79,7 +79,8 @@ func affine(protocol, scope, vips string, timeout int) []string {
 	reach, template, isTemplate := strings.Cut(scope, "_template_")
 	if on, node, ofNode := strings.Cut(scope, "_of_"); ofNode {
 		reach, optional = on, " (optional)"
-		parents = map[string]string{"cluster": "Load_Balancer_Group node/" + node, "node_switch": "Logical_Switch " + unit.UUID(nbdb.LogicalSwitchTable, node),
+		parents = map[string]string{"cluster": "Load_Balancer_Group node/" + node,
+			"node_switch": "Logical_Switch " + unit.UUID(nbdb.LogicalSwitchTable, node),
 			"node_router": "Logical_Router " + unit.UUID(nbdb.LogicalRouterTable, "GR_"+node)}
 	}
 	family, end := "", ""

@@ -63,8 +63,10 @@ func affinityTimeout(service *corev1.Service) int {
 	if service.Spec.SessionAffinity != corev1.ServiceAffinityClientIP {
 		return 0
 	}
-	if c := service.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil && *c.ClientIP.TimeoutSeconds > 0 {
-		return int(*c.ClientIP.TimeoutSeconds)
+	if c := service.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil {
+		if seconds := c.ClientIP.TimeoutSeconds; seconds != nil && *seconds > 0 {
+			return int(*seconds)
+		}
 	}
 	return int(corev1.DefaultClientIPServiceAffinitySeconds)
 }

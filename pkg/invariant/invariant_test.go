@@ -113,9 +113,10 @@ var violations = []violation{
 	{"BalancerOnEveryNode", "not in the group", []string{"Service_default/web_TCP_cluster", "clusterLBGroup"}, func(w *world) {
 		find[nbdb.LoadBalancerGroup](w, nbdb.LoadBalancerGroupTable, names.ClusterLoadBalancers).LoadBalancer = nil
 	}},
-	{"BalancerOnEveryNode", "a node's own balancer, which the node lacks", []string{"Service_default/web_TCP_cluster_of_n1", "no node's switch or router"}, func(w *world) {
-		w.put(&nbdb.LoadBalancer{UUID: "1", Name: "Service_default/web_TCP_cluster_of_n1", ExternalIDs: owned()})
-	}},
+	{"BalancerOnEveryNode", "a node's own balancer, which the node lacks", []string{"TCP_cluster_of_n1", "no node's switch or router"},
+		func(w *world) {
+			w.put(&nbdb.LoadBalancer{UUID: "1", Name: "Service_default/web_TCP_cluster_of_n1", ExternalIDs: owned()})
+		}},
 	{"BalancerOnEveryNode", "a switch without the group", []string{"switch n1", "clusterLBGroup"}, func(w *world) {
 		w.nodeSwitch("n1").LoadBalancerGroup = nil
 	}},

@@ -11,7 +11,8 @@ import (
 // serviceInvariants returns the invariants of services.
 func serviceInvariants() []Invariant {
 	return []Invariant{
-		{"BalancerOnEveryNode", "Every load balancer of Weft is in a group of balancers, or belongs to one switch or router.", balancerOnEveryNode},
+		{"BalancerOnEveryNode", "Every load balancer of Weft is in a group of balancers, or belongs to one switch or router.",
+			balancerOnEveryNode},
 		{"ReservedIsFree", "No load balancer of Weft has a VIP at a reserved port.", reservedIsFree},
 	}
 }

@@ -1,6 +1,7 @@
 package addressapi
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/addressapi"
 )
 
@@ -38,6 +40,7 @@ type request struct {
 // Each response must be documented, and a refusal must name the place.
 func TestAPIKeepsToItsDocument(t *testing.T) {
 	w := newWorld(t, "fuzz")
+	w.Cleanup(w.deleteCreatedPools())
 	w.pool("fuzz", "203.0.113.32/27", "2001:db8:3::/112")
 	for i := range 12 {
 		holder := w.kept("db", fmt.Sprintf("db-%d", i))
@@ -68,6 +71,27 @@ func TestAPIKeepsToItsDocument(t *testing.T) {
 		})
 	}
 	f.report(t)
+}
+
+// deleteCreatedPools returns a function that deletes the pools that do not exist yet. Pools of random ranges would overlap
+// the pools of other tests.
+func (w *world) deleteCreatedPools() func() {
+	list := func(ctx context.Context) (all networkv1alpha1.IPPoolList) {
+		w.Helper()
+		w.do(api.List(ctx, &all))
+		return all
+	}
+	before := map[string]bool{}
+	for _, pool := range list(w.Context()).Items {
+		before[pool.Name] = true
+	}
+	return func() {
+		for _, pool := range list(context.Background()).Items {
+			if !before[pool.Name] {
+				w.deletePool(&pool)
+			}
+		}
+	}
 }
 
 // valid sends a request that the document permits.

@@ -244,12 +244,16 @@ func (w *world) pool(name string, ranges ...string) {
 		pool.Spec.Ranges = append(pool.Spec.Ranges, networkv1alpha1.IPPoolRange{Addresses: r})
 	}
 	w.do(api.Create(w.Context(), pool))
-	w.Cleanup(func() { // a pool with addresses must be confirmed
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"network.weft.dev/remove":"`+name+`"}}}`))
-		if api.Patch(context.Background(), pool, patch) == nil {
-			w.do(client.IgnoreNotFound(api.Delete(context.Background(), pool)))
-		}
-	})
+	w.Cleanup(func() { w.deletePool(pool) })
+}
+
+// deletePool confirms the deletion of a pool that may have addresses, and deletes it.
+func (w *world) deletePool(pool *networkv1alpha1.IPPool) {
+	w.Helper()
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"network.weft.dev/remove":"`+pool.Name+`"}}}`))
+	if api.Patch(context.Background(), pool, patch) == nil {
+		w.do(client.IgnoreNotFound(api.Delete(context.Background(), pool)))
+	}
 }
 
 // hold writes a FloatingIP as the operator does. Without a holder it is free.

@@ -266,15 +266,15 @@ func TestServiceAffinity(t *testing.T) {
 	localBrief := service("svc-aff-local", "svc-aff", published(9), affine(3), local)
 	bed.create(t, lasting, brief, localBrief)
 	bed.run(t, b1, b2, near, far)
-	eventually(t, 30*time.Second, func() error { return bed.newAffinity(t, lasting, 0, near).stays(3) }) // until all endpoints are there
+	eventually(t, 30*time.Second, func() error { return bed.newAffinity(t, lasting, false, near).stays(3) }) // until all endpoints are there
 
 	t.Run("stays", func(t *testing.T) {
 		for _, client := range []*corev1.Pod{near, far, b1, b2} {
-			must(t, bed.newAffinity(t, lasting, 0, client).stays(10))
+			must(t, bed.newAffinity(t, lasting, false, client).stays(10))
 		}
 	})
 	t.Run("stays while it connects", func(t *testing.T) {
-		a := bed.newAffinity(t, brief, 0, near)
+		a := bed.newAffinity(t, brief, false, near)
 		for range 7 {
 			must(t, a.stays(1))
 			time.Sleep(time.Second)
@@ -282,7 +282,7 @@ func TestServiceAffinity(t *testing.T) {
 	})
 	t.Run("ends", func(t *testing.T) {
 		for _, client := range []*corev1.Pod{near, b2} {
-			a := bed.newAffinity(t, brief, 0, client)
+			a := bed.newAffinity(t, brief, false, client)
 			for round := 0; !a.moved(); round++ {
 				if round == 30 {
 					t.Fatalf("%s: after %d timeouts, these were never balanced again: %s", client.Name, round, a)
@@ -295,13 +295,13 @@ func TestServiceAffinity(t *testing.T) {
 	})
 	t.Run("keeps to the node", func(t *testing.T) { // an endpoint of the node, each time
 		for client, server := range map[*corev1.Pod]*corev1.Pod{near: b1, far: b2} {
-			must(t, bed.newAffinity(t, localBrief, 80, client).only(server.Name))
+			must(t, bed.newAffinity(t, localBrief, true, client).only(server.Name))
 		}
 	})
 	t.Run("after ovn-controller starts", func(t *testing.T) {
 		signalProgram(t, "n1", syscall.SIGKILL, "ovn-controller", "")
-		eventually(t, 30*time.Second, func() error { return bed.newAffinity(t, lasting, 0, near).stays(3) })
-		a := bed.newAffinity(t, brief, 0, near)
+		eventually(t, 30*time.Second, func() error { return bed.newAffinity(t, lasting, false, near).stays(3) })
+		a := bed.newAffinity(t, brief, false, near)
 		for range 3 {
 			time.Sleep(4 * time.Second)
 			a.forget()
@@ -327,11 +327,11 @@ type affinity struct {
 	seen   []map[string]bool // all servers of each call's address
 }
 
-// newAffinity returns the affinity at a service's addresses, or only at those of its cluster IPs with a port.
-func (b *testbed) newAffinity(t *testing.T, s *corev1.Service, only uint16, client *corev1.Pod) *affinity {
+// newAffinity returns the affinity at a service's addresses, or only at its cluster IPs.
+func (b *testbed) newAffinity(t *testing.T, s *corev1.Service, onlyCluster bool, client *corev1.Pod) *affinity {
 	a := &affinity{t: t, client: client}
 	for kind, to := range entries(t, s) {
-		if only != 0 && kind != clusterIP {
+		if onlyCluster && kind != clusterIP {
 			continue
 		}
 		for _, address := range to.addresses {

@@ -123,26 +123,27 @@ func TestClusterNetworkPolicies(t *testing.T) {
 
 	// A rule for nodes follows their addresses.
 	node := w.node("n1")
-	policy.Spec.Tier, policy.Spec.Egress[0].Action = policyv1alpha2.BaselineTier, policyv1alpha2.ClusterNetworkPolicyRuleActionPass
-	policy.Spec.Egress[0].To = []policyv1alpha2.ClusterNetworkPolicyEgressPeer{{Nodes: &metav1.LabelSelector{}}}
-	w.must(api.Update(w.Context(), policy))
+	w.edit(policy, func() {
+		policy.Spec.Tier, policy.Spec.Egress[0].Action = policyv1alpha2.BaselineTier, policyv1alpha2.ClusterNetworkPolicyRuleActionPass
+		policy.Spec.Egress[0].To = []policyv1alpha2.ClusterNetworkPolicyEgressPeer{{Nodes: &metav1.LabelSelector{}}}
+	})
 	w.inForce(policy, metav1.ConditionTrue)
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "172.18.0.77"}}
 	w.must(api.Status().Update(w.Context(), node))
 	w.policyRules("clusternetworkpolicy/guard", "3 from-lport allow-related: ip4.dst == 172.18.0.77")
 
 	// A rule for names accepts their addresses.
-	policy.Spec.Egress[0].Action = policyv1alpha2.ClusterNetworkPolicyRuleActionAccept
-	policy.Spec.Egress[0].To = []policyv1alpha2.ClusterNetworkPolicyEgressPeer{
-		{DomainNames: []policyv1alpha2.DomainName{"WWW.example.org."}}}
-	w.must(api.Update(w.Context(), policy))
+	w.edit(policy, func() {
+		policy.Spec.Egress[0].Action = policyv1alpha2.ClusterNetworkPolicyRuleActionAccept
+		policy.Spec.Egress[0].To = []policyv1alpha2.ClusterNetworkPolicyEgressPeer{
+			{DomainNames: []policyv1alpha2.DomainName{"WWW.example.org."}}}
+	})
 	w.inForce(policy, metav1.ConditionTrue)
 	w.policyRules("clusternetworkpolicy/guard",
 		"3 from-lport allow-related: (ip4.dst == $dns_www.example.org_IPv4 || ip6.dst == $dns_www.example.org_IPv6)")
 
 	// An unsupported rule accepts nothing, and the condition reports it.
-	policy.Spec.Egress[0].To[0].DomainNames[0] = "*.example.org"
-	w.must(api.Update(w.Context(), policy))
+	w.edit(policy, func() { policy.Spec.Egress[0].To[0].DomainNames[0] = "*.example.org" })
 	w.inForce(policy, metav1.ConditionFalse, `spec.egress[0].to[0].domainNames[0]: "*.example.org": wildcards are not supported`)
 	w.policyRules("clusternetworkpolicy/guard")
 

@@ -262,9 +262,10 @@ func TestEgressIPThatBecomesAnothers(t *testing.T) {
 	w.addressOf("n2", "192.0.2.12")
 	w.carried(e, "192.0.2.100 n1")
 
-	e.Spec.PodSelector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team a",
-		Operator: metav1.LabelSelectorOpExists}}}
-	w.must(api.Update(t.Context(), e))
+	w.edit(e, func() {
+		e.Spec.PodSelector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team a",
+			Operator: metav1.LabelSelectorOpExists}}}
+	})
 	w.says(w.assigned(e, networkv1alpha1.ReasonInvalidSpec), "spec.podSelector", "team a")
 	w.carried(e)
 	w.says(w.event("team", networkv1alpha1.ReasonInvalidSpec), "spec.podSelector", "team a")

@@ -67,10 +67,16 @@ func (w *world) states(state networkv1alpha1.NetworkState, cidrs ...networkv1alp
 // change changes the ClusterNetwork's spec.
 func (w *world) change(cn *networkv1alpha1.ClusterNetwork, change func(*networkv1alpha1.ClusterNetworkSpec)) {
 	w.Helper()
+	w.edit(cn, func() { change(&cn.Spec) })
+}
+
+// edit reads an object, changes it and writes it, again if the operator wrote its status meanwhile.
+func (w *world) edit(o client.Object, change func()) {
+	w.Helper()
 	w.until(func() error {
-		w.must(api.Get(w.Context(), keyOf(cn), cn))
-		change(&cn.Spec)
-		err := api.Update(w.Context(), cn)
+		w.must(api.Get(w.Context(), keyOf(o), o))
+		change()
+		err := api.Update(w.Context(), o)
 		if err != nil && !apierrors.IsConflict(err) {
 			w.Fatal(err)
 		}

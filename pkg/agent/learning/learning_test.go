@@ -60,7 +60,8 @@ func (b *bridge) vsctl(args ...string) {
 
 func (b *bridge) ofctl(command string, args ...string) string {
 	b.Helper()
-	return ovndbtest.Command(b.T, "ovs-ofctl", append([]string{"-OOpenFlow15", command, "unix:" + b.RunDir() + "/" + bridgeName + ".mgmt"}, args...)...)
+	target := "unix:" + b.RunDir() + "/" + bridgeName + ".mgmt"
+	return ovndbtest.Command(b.T, "ovs-ofctl", append([]string{"-OOpenFlow15", command, target}, args...)...)
 }
 
 func (b *bridge) add(flows string) {
@@ -95,9 +96,11 @@ func (b *bridge) connect(client int) {
 
 // syn returns a client's first packet in hexadecimal digits.
 func (b *bridge) syn(client int) string {
-	ip := &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolTCP, SrcIP: net.IPv4(192, 0, 2, byte(client)), DstIP: net.IPv4(192, 0, 2, 2)}
+	ip := &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolTCP,
+		SrcIP: net.IPv4(192, 0, 2, byte(client)), DstIP: net.IPv4(192, 0, 2, 2)}
 	tcp := &layers.TCP{SrcPort: 12345, DstPort: 80, SYN: true, Window: 8192}
-	ethernet := &layers.Ethernet{SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 2}, EthernetType: layers.EthernetTypeIPv4}
+	ethernet := &layers.Ethernet{SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 2},
+		EthernetType: layers.EthernetTypeIPv4}
 	buffer := gopacket.NewSerializeBuffer()
 	if err := errors.Join(tcp.SetNetworkLayerForChecksum(ip), gopacket.SerializeLayers(buffer,
 		gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, ethernet, ip, tcp)); err != nil {

@@ -52,7 +52,8 @@ func DialLearners(ctx context.Context, runDir, bridge string) (*Learners, error)
 	if err != nil {
 		return nil, err
 	}
-	request := append(message(typeHello, nil), monitor(1, watchInitial|watchAdd|watchRemoved|watchModify|watchInstructions, learnedRegister, 0, learnedBit)...)
+	const all = watchInitial | watchAdd | watchRemoved | watchModify | watchInstructions
+	request := append(message(typeHello, nil), monitor(1, all, learnedRegister, 0, learnedBit)...)
 	request = append(request, monitor(2, watchRemoved|watchModify, desired.DetourRegister, 0, desired.DetourBit)...)
 	request = append(request, monitor(3, watchRemoved|watchModify, desired.DetourRegister, desired.DetourBit, desired.DetourBit)...)
 	if _, err := conn.Write(request); err != nil {

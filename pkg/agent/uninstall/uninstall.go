@@ -132,7 +132,7 @@ func (u Node) clearSwitch(ctx context.Context) error {
 // clearFlows removes our flows from all bridges. OVN is no longer connected with them, so that the bridges may learn any
 // MAC.
 func (u Node) clearFlows(engine *ovndb.Engine) error {
-	for _, bridge := range ovndb.List(engine.Conn, func(b *vswitchdb.Bridge) bool { return b.Name != names.IntegrationBridge }) {
+	for _, bridge := range ovndb.List(engine.Conn, func(*vswitchdb.Bridge) bool { return true }) {
 		if _, err := openflow.New(u.SwitchDir, bridge.Name).Apply(nil); err != nil && !errors.Is(err, openflow.ErrAbsent) {
 			return fmt.Errorf("bridge %s: %w", bridge.Name, err)
 		}
