@@ -119,8 +119,8 @@ e2e-upgrade: lab-tools ## Upgrade and roll back under 100 datagrams a second and
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 20m -run '^TestUpgrade$$'
 
 .PHONY: e2e-members
-e2e-members: lab-tools ## Grow OVN's databases from one member to three; then a member loses its pod, its disk and its node
-	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 20m -run '^TestMembers$$'
+e2e-members: lab-tools ## Grow OVN's databases from one member to three; then a member loses its pod, its disk and its node; three become one, and three again; begin with three
+	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 40m -run '^TestMembers'
 
 .PHONY: e2e-relays
 e2e-relays: lab-tools ## Run a network behind relays of the southbound database: kill, stop and scale them, and the database's server, under traffic

@@ -61,6 +61,16 @@ func memberProblems(d *networkv1alpha1.DatabasesStatus) (found []networkv1alpha1
 			}
 		}
 	}
+	var leaving []string
+	for _, m := range d.Members {
+		if m.Northbound == networkv1alpha1.MemberLeaving {
+			leaving = append(leaving, m.Node)
+		}
+	}
+	if len(leaving) > 0 {
+		add(networkv1alpha1.StateProgressing, networkv1alpha1.ReasonMembersLeaving, centralObject,
+			"members leave the databases, until one is left: %s", strings.Join(leaving, ", "))
+	}
 	if placed := len(d.Members); placed < int(d.Wanted) {
 		add(networkv1alpha1.StateDegraded, networkv1alpha1.ReasonMembersUnplaced, centralObject,
 			"%d of %d members of the databases have a node", placed, d.Wanted)

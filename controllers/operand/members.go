@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,7 +70,7 @@ func (r *Reconciler) order(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	if err != nil {
 		return status, err
 	}
-	observed := render.Observed{Place: place, Clusters: noted}
+	observed := render.Observed{Place: place, Clusters: noted, Former: strings.Fields(central.Annotations[render.AnnotationFormer])}
 	var silent map[string]string
 	observed.States, silent = r.queryAll(ctx, id, place, nil)
 	decision := render.Decide(observed)
@@ -86,7 +87,34 @@ func (r *Reconciler) order(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	}
 	states, _ := r.queryAll(ctx, id, place, orders)
 	maps.Copy(observed.States, states)
+	if decision.Dissolved {
+		if err := r.forget(ctx, cn, central, noted); err != nil {
+			return status, err
+		}
+	}
 	return render.MembersOf(observed, silent, decision.Conflict), nil
+}
+
+// standAlone deletes the pods of former members, and their status.
+func (r *Reconciler) standAlone(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place render.Place) error {
+	central := &appsv1.StatefulSet{}
+	if err := r.Client.Get(ctx, r.own(render.Central), central); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	var failed []error
+	if noted := central.Annotations[render.AnnotationClusters]; noted != "" { // all nodes of the members are gone
+		clusters := map[string]string{}
+		failed = append(failed, json.Unmarshal([]byte(noted), &clusters), r.forget(ctx, cn, central, clusters))
+	}
+	if central.Annotations[render.AnnotationFormer] != "" {
+		failed = append(failed, r.leaveOthers(ctx, cn, place))
+	}
+	if cn.Status.Databases != nil {
+		before := cn.DeepCopy()
+		cn.Status.Databases = nil
+		failed = append(failed, r.Client.Status().Patch(ctx, cn, client.MergeFrom(before), fieldOwner))
+	}
+	return errors.Join(failed...)
 }
 
 // leaveOthers deletes pods of the databases on nodes that must have no member. On a node that is gone, such a pod
@@ -179,6 +207,25 @@ func (r *Reconciler) note(ctx context.Context, cn *networkv1alpha1.ClusterNetwor
 		return fmt.Errorf("StatefulSet %s: %w", central.Name, err)
 	}
 	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "ClusterMade", "Apply", "clusters of OVN's databases: %s", text)
+	return nil
+}
+
+// forget records that clusters have ended.
+func (r *Reconciler) forget(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, central *appsv1.StatefulSet,
+	clusters map[string]string) error {
+	before := central.DeepCopy()
+	former := strings.Fields(central.Annotations[render.AnnotationFormer])
+	for _, database := range slices.Sorted(maps.Keys(clusters)) {
+		former = append(former, clusters[database])
+	}
+	central.Annotations[render.AnnotationFormer] = strings.Join(former, " ")
+	delete(central.Annotations, render.AnnotationClusters)
+	if err := r.Client.Patch(ctx, central, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+		fieldOwner); err != nil {
+		return fmt.Errorf("StatefulSet %s: %w", central.Name, err)
+	}
+	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "ClusterEnded", "Apply",
+		"one member of OVN's databases is left, whose databases become standalone")
 	return nil
 }
 

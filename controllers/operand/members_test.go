@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -27,6 +28,7 @@ type cluster struct {
 	order   map[string]member.Order // by address
 	servers map[string]string       // address -> node, of joined members
 	kicked  []string
+	left    []string
 	silent  map[string]bool
 }
 
@@ -72,9 +74,13 @@ func (c *cluster) follow(address string, order member.Order) {
 			}
 		}
 	}
+	if nb.Leave {
+		delete(c.servers, address)
+		c.left = append(c.left, order.Self)
+	}
 	kept := member.Order{Self: order.Self, Peers: order.Peers, Databases: map[string]member.DatabaseOrder{}}
 	for database, d := range order.Databases {
-		d.Kick = nil
+		d.Kick, d.Leave = nil, false
 		kept.Databases[database] = d
 	}
 	c.order[address] = kept
@@ -166,11 +172,36 @@ func TestMembersOfTheDatabases(t *testing.T) {
 	})
 	eventually(t, func() error { return eventRecorded(ctx, "MemberReplaced") })
 
-	must(t, api.Get(ctx, client.ObjectKeyFromObject(cn), cn))
-	cn.Spec.Databases.Members = 1
-	if err := api.Update(ctx, cn); err == nil || !strings.Contains(err.Error(), "3 members of the databases cannot become 1") {
-		t.Errorf("three become one: %v", err)
+	// Three become one: the others leave, while the first member replies.
+	c.change(func() { c.silent["192.0.2.101"] = true })
+	members := func(n int) {
+		t.Helper()
+		must(t, api.Patch(ctx, cn, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"databases":{"members":%d}}}`, n))))
 	}
+	members(1)
+	roles("m1 Unknown/Unknown, m4 Leaving/Leaving, m3 Leaving/Leaving")
+	c.change(func() {
+		if len(c.left) > 0 {
+			t.Errorf("%q left while the first member was silent", c.left)
+		}
+		delete(c.silent, "192.0.2.101")
+	})
+	eventually(t, func() error {
+		must(t, api.Get(ctx, own(render.Central), central))
+		must(t, api.Get(ctx, client.ObjectKeyFromObject(cn), cn))
+		if *central.Spec.Replicas != 1 || central.Annotations[render.AnnotationNode] != "m1" || cn.Status.Databases != nil {
+			return fmt.Errorf("%d replicas on %s, status %+v", *central.Spec.Replicas, central.Annotations[render.AnnotationNode],
+				cn.Status.Databases)
+		}
+		return nil
+	})
+	noted, former := central.Annotations[render.AnnotationClusters], central.Annotations[render.AnnotationFormer]
+	c.change(func() {
+		if noted != "" || former != "cluster-nb cluster-sb" || !slices.Equal(c.left, []string{"m3", "m4"}) {
+			t.Errorf("noted is %q, former %q; %q left", noted, former, c.left)
+		}
+	})
+	eventually(t, func() error { return eventRecorded(ctx, "ClusterEnded") })
 	stop()
 
 	deleteNetwork(t, cn)

@@ -140,6 +140,8 @@ func (r *Reconciler) keep(ctx context.Context, cn *networkv1alpha1.ClusterNetwor
 	if place.Clustered() {
 		soon, failed := r.members(ctx, cn, place)
 		next, err = r.Now().Add(soon), errors.Join(err, failed)
+	} else {
+		err = errors.Join(err, r.standAlone(ctx, cn, place))
 	}
 	return reconcile.Result{RequeueAfter: max(next.Sub(r.Now()), time.Second)}, err
 }
@@ -169,17 +171,24 @@ func (r *Reconciler) place(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	if noted := central.Annotations[render.AnnotationNode]; noted != "" {
 		before = strings.Split(noted, ",")
 	}
-	place = render.PlaceOf(before, nodes.Items, max(1, int(cn.Spec.Databases.Members)))
-	r.recordMoved(cn, before, place)
+	wanted := max(1, int(cn.Spec.Databases.Members))
+	if wanted == 1 && central.Annotations[render.AnnotationClusters] != "" {
+		place = render.Remaining(before, nodes.Items)
+	}
+	if len(place.Members) == 0 {
+		place = render.PlaceOf(before, nodes.Items, wanted)
+	}
+	r.recordMoved(cn, before, nodes.Items, place)
 	return place, len(place.Members) > 0, nil
 }
 
 // recordMoved records an event for members whose node is gone.
-func (r *Reconciler) recordMoved(cn *networkv1alpha1.ClusterNetwork, before []string, place render.Place) {
+func (r *Reconciler) recordMoved(cn *networkv1alpha1.ClusterNetwork, before []string, nodes []corev1.Node, place render.Place) {
 	now := place.Nodes()
 	for _, node := range before {
+		there := slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == node && n.DeletionTimestamp == nil })
 		switch {
-		case slices.Contains(now, node) || len(now) == 0:
+		case slices.Contains(now, node) || len(now) == 0 || there && len(now) < len(before):
 		case place.Clustered():
 			r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "MemberReplaced", "Apply",
 				"node %s is gone: the members of OVN's databases are on %s", node, strings.Join(now, ", "))

@@ -50,6 +50,7 @@ var nextSteps = map[string]string{
 		"Node: Weft then creates the member on another node",
 	networkv1alpha1.ReasonMembersStarting: "none, unless it stays: kubectl -n weft-system get pods -l " +
 		"app.kubernetes.io/component=central -o wide",
+	networkv1alpha1.ReasonMembersLeaving: "none, unless it stays: the log of weft-operands says what the members answer",
 	networkv1alpha1.ReasonQuorumLost: "bring back the nodes of the members that the message names: " +
 		"two of three must reach each other. Do not delete their disks",
 	networkv1alpha1.ReasonMembersConflict: "remove the database's file from the node with the wrong " +

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-network/weft/pkg/install/member"
 	"github.com/weft-network/weft/test/lab"
 )
 
@@ -144,10 +145,6 @@ func TestMembers(t *testing.T) {
 		}
 		b.podsReachEachOther()
 		b.replaceProbe()
-		if out, err := b.Kubectl(b.Context(), "patch", "clusternetwork", "default", "--type=merge", "-p",
-			`{"spec":{"databases":{"members":1}}}`); err == nil {
-			b.Errorf("three members became one: %s", out)
-		}
 	})
 	t.Run("the leader's pod is killed", func(t *testing.T) {
 		b := bed{t, b.Cluster}
@@ -196,6 +193,66 @@ func TestMembers(t *testing.T) {
 		b.replaceProbe()
 		b.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "clusternetwork/default")
 	})
+	t.Run("three become one, and three again", func(t *testing.T) {
+		b := bed{t, b.Cluster}
+		chassis := b.southbound("n1")
+		b.becomeOne("n1")
+		if now := b.southbound("n1"); now != chassis {
+			b.Errorf("chassis and bindings were\n%s\nbut now are\n%s", chassis, now)
+		}
+		b.replaceProbe()
+		b.kubectl("patch", "clusternetwork", "default", "--type=merge", "-p", `{"spec":{"databases":{"members":3}}}`)
+		b.membersWork(3*time.Minute, "n1", "n2", "n4")
+		if now := b.southbound("n1"); now != chassis {
+			b.Errorf("chassis and bindings were\n%s\nbut now are\n%s", chassis, now)
+		}
+		b.podsReachEachOther()
+		b.replaceProbe()
+	})
+}
+
+// TestMembersFromTheStart installs a network that has three members of each database from the start, and makes them one.
+func TestMembersFromTheStart(t *testing.T) {
+	b := upWith(t, 3)
+	b.kubectl("apply", "-f", "../../config/crd/bases/network.weft.dev_clusternetworks.yaml")
+	b.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/clusternetworks.network.weft.dev")
+	b.kubectl("apply", "-f", "../lab/manifests/clusternetwork.yaml")
+	b.kubectl("patch", "clusternetwork", "default", "--type=merge", "-p", `{"spec":{"databases":{"members":3}}}`)
+	if err := b.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.membersWork(5*time.Minute, "n1", "n2", "n3")
+	b.kubectl("wait", "--for=condition=Ready", "--timeout=180s", "node", "--all")
+	b.kubectl("wait", "--for=condition=Ready", "--timeout=60s", "clusternetwork/default")
+	b.kubectl("apply", "-f", "../lab/manifests/probe.yaml")
+	b.probesReady()
+	b.podsReachEachOther()
+	b.becomeOne("n1")
+	b.replaceProbe()
+}
+
+// becomeOne waits until one member is left of three, whose databases stand alone, while pods reach each other.
+func (b bed) becomeOne(node string) {
+	b.Helper()
+	start := time.Now()
+	b.kubectl("patch", "clusternetwork", "default", "--type=merge", "-p", `{"spec":{"databases":{"members":1}}}`)
+	b.within(4*time.Minute, func() error {
+		b.podsReachEachOther()
+		on := b.kubectl("-n", namespace, "get", "pods", "-l", "app.kubernetes.io/component=central", "-o",
+			`jsonpath={range .items[*]}{.spec.nodeName}={.status.conditions[?(@.type=="Ready")].status} {end}`)
+		if roles := b.roles(); roles != "" || b.clusters() != "" || strings.TrimSpace(on) != node+"=True" {
+			return fmt.Errorf("members %q, clusters %q, pods on %s", roles, b.clusters(), on)
+		}
+		return nil
+	})
+	b.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "clusternetwork/default")
+	b.Logf("%.1f s until three members were one", time.Since(start).Seconds())
+	for database := range member.Databases {
+		file, err := b.Exec(b.Context(), node, "head", "-c", "11", member.DatabaseFile("/var/lib/ovn", database))
+		if err != nil || string(file) != "OVSDB JSON " {
+			b.Errorf("the file of %s is %q: %v", database, file, err)
+		}
+	}
 }
 
 // three waits until a member's servers list three servers for each database.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/weft-network/weft/test/lab"
@@ -95,6 +96,8 @@ func (o Options) reported(program *exec.Cmd, suite Suite, report string, read fu
 	}
 	defer log.Close()
 	program.Stdout, program.Stderr = log, log
+	program.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interruption ends the program's own processes, too
+	program.Cancel = func() error { return syscall.Kill(-program.Process.Pid, syscall.SIGKILL) }
 	fmt.Fprintf(o.Output, "suite %s, progress: %s\n", suite.Name, log.Name())
 	start := time.Now()
 	ran := program.Run()

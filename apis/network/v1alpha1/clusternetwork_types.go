@@ -188,11 +188,10 @@ type ClusterNetworkSpec struct {
 // Databases configures OVN's databases.
 type Databases struct {
 	// members is the number of nodes with a member of the databases. With 3 members the network can be changed as
-	// long as two of them work. It can be raised from 1 to 3, but not lowered.
+	// long as two of them work. It can be changed at any time.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Enum=1;3
-	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="3 members of the databases cannot become 1: reinstall the network for fewer members",reason=FieldValueForbidden
 	Members int32 `json:"members,omitempty"`
 
 	// relays are copies of the southbound database that nodes read instead of the database itself.

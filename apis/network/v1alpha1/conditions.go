@@ -118,6 +118,8 @@ const (
 	ReasonMemberUnavailable = "MemberUnavailable"
 	// ReasonMembersStarting: a database has no leader yet, or a member is joining.
 	ReasonMembersStarting = "MembersStarting"
+	// ReasonMembersLeaving: members of the databases leave, until one is left.
+	ReasonMembersLeaving = "MembersLeaving"
 	// ReasonQuorumLost: too few members of a database are connected to elect a leader.
 	ReasonQuorumLost = "QuorumLost"
 	// ReasonMembersConflict: members have files of different clusters.

@@ -2,7 +2,7 @@ package v1alpha1
 
 // MemberRole is the role of a database server among its members.
 //
-// +kubebuilder:validation:Enum=Leader;Follower;Joining;Disconnected;Unknown
+// +kubebuilder:validation:Enum=Leader;Follower;Joining;Leaving;Disconnected;Unknown
 type MemberRole string
 
 const (
@@ -12,6 +12,8 @@ const (
 	MemberFollower MemberRole = "Follower"
 	// MemberJoining is joining the cluster.
 	MemberJoining MemberRole = "Joining"
+	// MemberLeaving leaves the cluster, because one member is wanted.
+	MemberLeaving MemberRole = "Leaving"
 	// MemberDisconnected runs, but is not connected to a leader.
 	MemberDisconnected MemberRole = "Disconnected"
 	// MemberUnknown does not answer.

@@ -7,7 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weft-network/weft/pkg/install/member"
 )
 
 // Database is the file that ovsdb-server opens.
@@ -23,6 +28,9 @@ type Database struct {
 func (d Database) prepare(ctx context.Context) error {
 	if d.Member != nil {
 		return d.Member.prepare(ctx, d)
+	}
+	if err := d.standAlone(ctx); err != nil {
+		return err
 	}
 	if _, err := os.Stat(d.File); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, d.convert(ctx))
@@ -42,6 +50,62 @@ func (d Database) prepare(ctx context.Context) error {
 		}
 	}
 	return os.Rename(unfinished, d.File)
+}
+
+// standAlone turns a file of a cluster into a standalone database with the same rows. It does so only if the stored order
+// says that the cluster has no other server, because another server could have later rows.
+func (d Database) standAlone(ctx context.Context) error {
+	file, err := member.ReadFile(d.File)
+	if err != nil || file.Kind != member.Clustered {
+		return err
+	}
+	data := filepath.Dir(d.File)
+	order, err := member.ReadOrder(member.OrderFile(data))
+	if err != nil {
+		return err
+	}
+	alone := false
+	for key, wanted := range order.Databases {
+		alone = alone || wanted.Alone && member.DatabaseFile(data, key) == d.File
+	}
+	if !alone {
+		return fmt.Errorf("the file belongs to cluster %s, which may have other members with later rows; "+
+			"set spec.databases.members of the ClusterNetwork to 3 to serve it", file.Cluster)
+	}
+	unlock, err := lock(ctx, d.File)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	unfinished := d.File + ".new"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return err
+	}
+	if _, err := ovsdbTool(ctx, "cluster-to-standalone", unfinished, d.File); err != nil {
+		return err
+	}
+	return os.Rename(unfinished, d.File)
+}
+
+// lock waits for the lock that a server holds while it has the database file open (lib/lockfile.c of Open vSwitch).
+func lock(ctx context.Context, database string) (unlock func(), err error) {
+	path := filepath.Join(filepath.Dir(database), "."+filepath.Base(database)+".~lock~")
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- unix.FcntlFlock(file.Fd(), unix.F_SETLKW, &unix.Flock_t{Type: unix.F_WRLCK}) }()
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("a server still has the file open: %w", ctx.Err())
+	case err = <-done:
+	}
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return func() { file.Close() }, nil
 }
 
 // convert updates the database to the image's schema if the schemas differ. It fails while a server has the database

@@ -151,6 +151,16 @@ func connectedWith(n int) func(member.DatabaseState) bool {
 	return func(s member.DatabaseState) bool { return s.Connected && len(s.Servers) == n }
 }
 
+// transact changes the database by the host's server.
+func (h *host) transact(operation string) {
+	h.t.Helper()
+	out, err := exec.Command("ovsdb-client", "-vconsole:off", "transact", "unix:"+filepath.Join(h.dir, "ovnnb_db.sock"),
+		`["OVN_Northbound",`+operation+`]`).CombinedOutput()
+	if err != nil || strings.Contains(string(out), "error") {
+		h.t.Fatalf("%s: %v: %s", h.name, err, out)
+	}
+}
+
 // switches returns the logical switches that a client sees through a socket.
 func (h *host) switches(socket string) string {
 	h.t.Helper()
@@ -248,6 +258,83 @@ func TestMembersComeAndGo(t *testing.T) {
 	}
 	a.order(member.DatabaseOrder{Cluster: cluster, Kick: []string{ghost}}, all...)
 	a.until("one of three members", connectedWith(3))
+}
+
+// TestAClusterEnds lets two of three members leave, the leader first. The last one becomes a standalone database with all
+// rows, and a cluster again.
+func TestAClusterEnds(t *testing.T) {
+	hosts := newHosts(t, ovn(t), "a", "b", "c")
+	a, b, c := hosts["a"], hosts["b"], hosts["c"]
+	all := []*host{a, b, c}
+	b.order(member.DatabaseOrder{Create: true}, all...)
+	b.run()
+	cluster := b.until("connected", connected).File.Cluster
+	for _, h := range all {
+		h.order(member.DatabaseOrder{Cluster: cluster}, all...)
+	}
+	for _, h := range []*host{a, c} {
+		h.run()
+		h.until("connected", connected)
+	}
+	b.until("one of three members", connectedWith(3))
+	b.transact(`{"op":"insert","table":"Logical_Switch","row":{"name":"kept"}}`)
+	for i, h := range []*host{b, c} {
+		was := h.order(member.DatabaseOrder{Leave: true}, all...).File.Server
+		a.until("one of the members left", connectedWith(2-i))
+		h.until("away", func(s member.DatabaseState) bool { return s.Status == "" })
+		h.order(member.DatabaseOrder{Discard: was}, all...)
+		if err := h.server.Wait(); err != nil {
+			t.Errorf("the server of %s: %v", h.name, err)
+		}
+		h.server = nil
+		h.mustWait()
+		if state := h.state(); state.File.Kind != "" {
+			t.Errorf("%s still has its file: %+v", h.name, state)
+		}
+		h.order(member.DatabaseOrder{}, all...)
+		h.mustWait()
+	}
+	a.transact(`{"op":"insert","table":"Logical_Switch","row":{"name":"late"}}`)
+
+	alone := a.db
+	alone.Member = nil
+	a.order(member.DatabaseOrder{Cluster: cluster}, all...)
+	if err := alone.prepare(t.Context()); err == nil || !strings.Contains(err.Error(), "may have other members") {
+		t.Errorf("a file of a cluster is served alone: %v", err)
+	}
+	a.order(member.DatabaseOrder{Alone: true}, all...)
+	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := alone.prepare(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the file is converted while a server has it open: %v", err)
+	}
+	a.stop()
+	a.db = alone
+	a.run()
+	poll.Eventually(t, time.Minute, func() error {
+		return exec.Command("ovsdb-client", "list-dbs", "unix:"+filepath.Join(a.dir, "ovnnb_db.sock")).Run()
+	})
+	if rows := a.switches("ovnnb_db.sock"); !strings.Contains(rows, "kept") || !strings.Contains(rows, "late") {
+		t.Errorf("a has %s", rows)
+	}
+	if state := a.state(); state.File.Kind != member.Standalone {
+		t.Errorf("the file of a: %+v", state.File)
+	}
+
+	a.stop()
+	a.db.Member = &Member{Key: "nb", Name: "OVN_Northbound", Orders: member.OrderFile(a.dir)}
+	a.mustWait()
+	a.order(member.DatabaseOrder{Create: true}, all...)
+	a.run()
+	again := a.until("connected", connected).File.Cluster
+	for _, h := range all {
+		h.order(member.DatabaseOrder{Cluster: again}, all...)
+	}
+	b.run()
+	b.until("connected", connectedWith(2))
+	if rows := b.switches("ovnnb_db.sock"); !strings.Contains(rows, "late") {
+		t.Errorf("b has %s", rows)
+	}
 }
 
 // TestAMemberJoinsNoOtherCluster orders b to join a cluster with another ID at the address of a.

@@ -41,11 +41,16 @@ type DatabaseOrder struct {
 	Discard string `json:"discard,omitempty"`
 	// Kick lists the servers to remove from the cluster, by address or by ID.
 	Kick []string `json:"kick,omitempty"`
+	// Leave makes this host's server leave the cluster.
+	Leave bool `json:"leave,omitempty"`
+	// Alone permits a server without members to turn its file of a cluster into a standalone database. All other servers
+	// have left the cluster.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // State is a member's reply to an order.
 type State struct {
-	// Order is the order that the member has stored. It never includes Kick.
+	// Order is the order that the member has stored. It never includes Kick or Leave.
 	Order     Order                    `json:"order"`
 	Databases map[string]DatabaseState `json:"databases"`
 }
@@ -97,12 +102,12 @@ func writeOrder(file string, order Order) error {
 	return os.Rename(unfinished, file)
 }
 
-// kept returns the part of the order to store: everything except Kick, which is carried out once.
+// kept returns the part of the order to store: everything except Kick and Leave, which are carried out once.
 func (o Order) kept() Order {
 	k := o
 	k.Databases = map[string]DatabaseOrder{}
 	for name, d := range o.Databases {
-		d.Kick = nil
+		d.Kick, d.Leave = nil, false
 		k.Databases[name] = d
 	}
 	return k

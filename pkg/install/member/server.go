@@ -145,6 +145,11 @@ func (s *Server) follow(ctx context.Context, order Order) error {
 		if d.Discard != "" {
 			failed = append(failed, s.discard(ctx, database, d.Discard))
 		}
+		if d.Leave {
+			out, err := unixctl.Call(ctx, control(s.Run, database), "cluster/leave", Databases[database])
+			s.Log.Info("leaves the cluster", "database", database, "answer", out)
+			failed = append(failed, err)
+		}
 		for _, server := range d.Kick {
 			out, err := unixctl.Call(ctx, control(s.Run, database), "cluster/kick", Databases[database], server)
 			s.Log.Info("removed a server from the cluster", "database", database, "server", server, "answer", out)

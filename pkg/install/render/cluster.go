@@ -13,8 +13,10 @@ import (
 // Observed is the observed state of a cluster's members.
 type Observed struct {
 	Place Place
-	// Clusters are the recorded cluster IDs by database. It is empty if no cluster was ever created.
+	// Clusters are the recorded cluster IDs by database. It is empty if no cluster exists.
 	Clusters map[string]string
+	// Former are the IDs of clusters that have ended. Files of these clusters are outdated.
+	Former []string
 	// States are the members' replies by node. Members that did not reply are absent.
 	States map[string]member.State
 }
@@ -27,6 +29,8 @@ type Decision struct {
 	Orders map[string]member.Order
 	// Conflict says why there are no orders. It is empty without a conflict.
 	Conflict string
+	// Dissolved means that the first member is the only one of its clusters and has stored that, so that the clusters may end.
+	Dissolved bool
 }
 
 // Decide selects the members that create or join each database's cluster, and the servers to remove from it. A
@@ -48,6 +52,9 @@ func Decide(o Observed) Decision {
 		if conflict := o.decide(database, &d); conflict != "" {
 			return Decision{Clusters: d.Clusters, Conflict: conflict}
 		}
+	}
+	if o.Place.Dissolving && len(o.Place.Members) > 0 {
+		o.dissolve(&d)
 	}
 	return d
 }
@@ -82,7 +89,7 @@ func (o Observed) decide(database string, d *Decision) (conflict string) {
 func (o Observed) clusters(database string) []string {
 	found := map[string]bool{}
 	for _, s := range o.States {
-		if id := s.Databases[database].File.Cluster; id != "" {
+		if id := s.Databases[database].File.Cluster; id != "" && !slices.Contains(o.Former, id) {
 			found[id] = true
 		}
 	}
@@ -127,13 +134,19 @@ func (o Observed) nodeAt(database, address string) string {
 func (o Observed) stale(database, cluster, node, leader string) string {
 	s, answered := o.States[node]
 	have := s.Databases[database]
+	if answered && have.File.Cluster != cluster && slices.Contains(o.Former, have.File.Cluster) {
+		return have.File.Server
+	}
 	if !answered || leader == "" || node == leader || have.File.Kind != member.Clustered || have.Connected {
 		return ""
 	}
 	if have.File.Cluster != cluster {
 		return have.File.Server
 	}
-	if !strings.HasPrefix(have.Status, "disconnected") || contains(o.States[leader].Databases[database].Servers, have.File.Server) {
+	// A server that has left does not answer. A server that joins has an order to do so.
+	hasLeft := have.Status == "" && o.States[node].Order.Databases[database].Cluster == ""
+	away := strings.HasPrefix(have.Status, "disconnected") || hasLeft
+	if !away || contains(o.States[leader].Databases[database].Servers, have.File.Server) {
 		return ""
 	}
 	return have.File.Server

@@ -90,6 +90,10 @@ func orders(t *testing.T, d Decision) string {
 			o := d.Orders[node].Databases[database]
 			word := node + " waits"
 			switch {
+			case o.Alone:
+				word = node + " stands alone"
+			case o.Leave:
+				word = node + " leaves"
 			case o.Create && o.Cluster != "":
 				word = node + " creates and joins"
 			case o.Create:
@@ -186,6 +190,12 @@ func TestDecide(t *testing.T) {
 			newWorld("a", "b", "c").recorded().
 				reports("a", works, true, "a", "b").reports("b", works, false, "a", "b").
 				reports("c", lost, false, abc...),
+			"a joins, b joins, c joins without id-of-c",
+		},
+		"c has left and comes back": {
+			newWorld("a", "b", "c").recorded().
+				reports("a", works, true, "a", "b").reports("b", works, false, "a", "b").
+				reports("c", "", false, abc...),
 			"a joins, b joins, c joins without id-of-c",
 		},
 		"c is only disconnected": {

@@ -11,7 +11,7 @@ import (
 // carry out once.
 func NeedsOrder(order member.Order, state member.State) bool {
 	for _, d := range order.Databases {
-		if len(d.Kick) > 0 || d.Discard != "" {
+		if len(d.Kick) > 0 || d.Discard != "" || d.Leave {
 			return true
 		}
 	}
@@ -21,8 +21,16 @@ func NeedsOrder(order member.Order, state member.State) bool {
 // MembersOf returns the members' status. silent maps nodes that did not reply to the error.
 func MembersOf(o Observed, silent map[string]string, conflict string) networkv1alpha1.DatabasesStatus {
 	status := networkv1alpha1.DatabasesStatus{Wanted: int32(o.Place.Wanted), Conflict: cutText(conflict)}
-	for _, m := range o.Place.Members {
+	if o.Place.Dissolving {
+		status.Wanted = 1
+	}
+	for i, m := range o.Place.Members {
 		s, answered := o.States[m.Node]
+		if o.Place.Dissolving && i > 0 {
+			status.Members = append(status.Members, networkv1alpha1.DatabaseMember{Node: m.Node, Message: cutText(silent[m.Node]),
+				Northbound: networkv1alpha1.MemberLeaving, Southbound: networkv1alpha1.MemberLeaving})
+			continue
+		}
 		status.Members = append(status.Members, networkv1alpha1.DatabaseMember{Node: m.Node, Message: cutText(silent[m.Node]),
 			Northbound: roleOf(s.Databases["nb"], answered), Southbound: roleOf(s.Databases["sb"], answered)})
 	}
@@ -34,7 +42,7 @@ func Awaited(d networkv1alpha1.DatabasesStatus) bool {
 	leaders := 0
 	for _, m := range d.Members {
 		for _, role := range []networkv1alpha1.MemberRole{m.Northbound, m.Southbound} {
-			if role == networkv1alpha1.MemberJoining {
+			if role == networkv1alpha1.MemberJoining || role == networkv1alpha1.MemberLeaving {
 				return true
 			}
 			if role == networkv1alpha1.MemberLeader {

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weft-network/weft/pkg/install/member"
 )
 
 // controlPlane is the label of the nodes that are preferred for the databases.
@@ -18,6 +20,8 @@ type Place struct {
 	// Members are the members by slot, each on its own node. There are fewer than Wanted if the cluster has too few
 	// nodes.
 	Members []Member
+	// Dissolving means that the clusters of the databases end: all members but the first leave them.
+	Dissolving bool
 	// Relays are the relays of the southbound database.
 	Relays []Member
 }
@@ -86,6 +90,20 @@ func PlaceOf(before []string, nodes []corev1.Node, wanted int) Place {
 		}
 		if name != "" {
 			place.Members = append(place.Members, Member{name, addressesOf(candidates[name])})
+		}
+	}
+	return place
+}
+
+// Remaining returns the place of the databases while all members but one leave their clusters. Nodes in before that are gone are
+// left out, and no other node gets a member.
+func Remaining(before []string, nodes []corev1.Node) Place {
+	place := Place{Wanted: member.Slots, Dissolving: true}
+	for _, name := range before {
+		for _, n := range nodes {
+			if n.Name == name && n.DeletionTimestamp == nil && len(addressesOf(n)) > 0 {
+				place.Members = append(place.Members, Member{name, addressesOf(n)})
+			}
 		}
 	}
 	return place

@@ -29,6 +29,8 @@ const (
 	AnnotationNode = "network.weft.dev/node"
 	// AnnotationClusters on the StatefulSet holds the IDs of the databases' clusters, in JSON.
 	AnnotationClusters = "network.weft.dev/clusters"
+	// AnnotationFormer on the StatefulSet holds the IDs of clusters that have ended, separated by spaces.
+	AnnotationFormer = "network.weft.dev/former-clusters"
 	// AnnotationMembers on the pods of clustered databases is the desired number of members.
 	AnnotationMembers = "network.weft.dev/members"
 	// AnnotationApplied on every operand is the digest of what was applied last.
