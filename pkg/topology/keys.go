@@ -1,13 +1,17 @@
 package topology
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/weft-network/weft/pkg/ovn/names"
+)
 
 // Tunnel keys of datapaths: one 24-bit space that switches and routers share.
 const (
 	clusterRouterKey = 1
 	joinSwitchKey    = 2
-	nodeSwitchKeys   = 0x010000 // + node ID
-	gatewayKeys      = 0x020000 // + node ID
+	nodeSwitchKeys   = names.NodeSwitchKeys
+	gatewayKeys      = names.GatewayKeys
 	externalKeys     = 0x030000 // + node ID
 )
 

@@ -1,6 +1,11 @@
 package desired
 
-import "fmt"
+import (
+	"fmt"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/names"
+)
 
 // DetourRegister and DetourBit mark a packet on the detour of PassLearners. OVN's flags are in the same register and do not
 // use the bit.
@@ -16,6 +21,15 @@ const (
 	priorityDetour    = 65000
 	priorityDetourEnd = 1
 )
+
+// BalancingDatapaths returns the logical datapaths through which clients of services come to the node: its switch and its
+// gateway router. There is none until the node has an ID.
+func BalancingDatapaths(spec networkv1alpha1.NodeNetworkSpec) []uint64 {
+	if spec.NodeID == 0 {
+		return nil
+	}
+	return []uint64{names.NodeSwitchKeys + uint64(spec.NodeID), names.GatewayKeys + uint64(spec.NodeID)}
+}
 
 // PassLearners returns flows of br-int for a table of a logical datapath in which OVN learns which backend a client has
 // (affinity_timeout).

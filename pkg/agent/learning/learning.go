@@ -29,8 +29,9 @@ type Keeper struct {
 	log            logr.Logger
 	lost           func()
 
-	mu  sync.Mutex
-	now *openflow.Learners // nil: the Keeper follows nothing
+	mu        sync.Mutex
+	now       *openflow.Learners // nil: the Keeper follows nothing
+	datapaths []uint64           // of now
 }
 
 // New returns a Keeper that follows nothing yet. runDir is ovs-vswitchd's run directory; if it is empty, Follow does nothing.
@@ -40,28 +41,35 @@ func New(runDir, bridge string, log logr.Logger, lost func()) *Keeper {
 	return &Keeper{runDir: runDir, bridge: bridge, log: log, lost: lost}
 }
 
-// Follow keeps the flows until ctx ends or the connection to ovs-vswitchd does. It does nothing while the Keeper follows
-// the bridge.
-func (k *Keeper) Follow(ctx context.Context) {
+// Follow keeps the flows of these logical datapaths until ctx ends or the connection to ovs-vswitchd does. It does nothing
+// while the Keeper follows the same ones. Clients come through the node's own switch and gateway router. br-int has the
+// flows of all nodes' switches.
+func (k *Keeper) Follow(ctx context.Context, datapaths ...uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.now != nil || k.runDir == "" {
+	if k.runDir == "" || k.now != nil && slices.Equal(k.datapaths, datapaths) {
 		return
 	}
-	learners, err := openflow.DialLearners(ctx, k.runDir, k.bridge)
+	if k.now != nil {
+		k.now.Close()
+		k.now = nil
+	}
+	learners, err := openflow.DialLearners(ctx, k.runDir, k.bridge, datapaths...)
 	if err != nil {
 		k.fail(ctx, err)
 		return
 	}
-	k.now = learners
+	k.now, k.datapaths = learners, slices.Clone(datapaths)
 	go func() {
 		defer context.AfterFunc(ctx, func() { learners.Close() })()
 		err := k.run(learners)
 		learners.Close()
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.now = nil
-		k.fail(ctx, err)
+		if k.now == learners { // and not replaced by another call of Follow
+			k.now = nil
+			k.fail(ctx, err)
+		}
 	}()
 }
 

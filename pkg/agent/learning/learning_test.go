@@ -116,12 +116,12 @@ func TestLearningPacketsGoOn(t *testing.T) {
 	b := newBridge(t)
 	lost := make(chan struct{}, 1)
 	keeper := learning.New(b.RunDir(), bridgeName, testr.New(t), func() { lost <- struct{}{} })
-	keeper.Follow(t.Context())
-	b.has(0, ours, "22")
+	keeper.Follow(t.Context(), 7)
 	b.add(learner)
+	keeper.Follow(t.Context(), 1, 7)
 	b.has(2, ours, "22")
 	b.connect(1)
-	keeper.Follow(t.Context()) // it does already
+	keeper.Follow(t.Context(), 1, 7) // it does already
 
 	b.ofctl("del-flows") // ovn-controller starts
 	b.add(pipeline + learner)
@@ -147,7 +147,7 @@ func TestLearningPacketsGoOn(t *testing.T) {
 	}
 	b.KillSwitch()
 	loses()
-	keeper.Follow(t.Context())
+	keeper.Follow(t.Context(), 1)
 	loses()
 	b.RunSwitch()
 	poll.Eventually(t, 20*time.Second, func() error {
@@ -157,7 +157,7 @@ func TestLearningPacketsGoOn(t *testing.T) {
 		}
 		return err
 	})
-	keeper.Follow(t.Context())
+	keeper.Follow(t.Context(), 1)
 	b.add(learner)
 	b.has(2, ours, "22")
 }

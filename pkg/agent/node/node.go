@@ -233,7 +233,7 @@ func (r *Reconciler) applyOVS(
 	} else if _, err := r.Switch.State(); err != nil {
 		stage.Reason, stage.Err = networkv1alpha1.ReasonSwitchUnavailable, err
 	} else {
-		r.Learning.Follow(r.Running)
+		r.Learning.Follow(r.Running, desired.BalancingDatapaths(spec)...)
 	}
 	return stage
 }

@@ -46,16 +46,22 @@ type Learners struct {
 	flows map[string]Learner // by the flow's identity
 }
 
-// DialLearners connects to a bridge of the ovs-vswitchd whose run directory is runDir.
-func DialLearners(ctx context.Context, runDir, bridge string) (*Learners, error) {
+// DialLearners connects to a bridge of the ovs-vswitchd whose run directory is runDir, and follows the flows of these logical
+// datapaths.
+func DialLearners(ctx context.Context, runDir, bridge string, datapaths ...uint64) (*Learners, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(runDir, bridge+".mgmt"))
 	if err != nil {
 		return nil, err
 	}
 	const all = watchInitial | watchAdd | watchRemoved | watchModify | watchInstructions
-	request := append(message(typeHello, nil), monitor(1, all, learnedRegister, 0, learnedBit)...)
-	request = append(request, monitor(2, watchRemoved|watchModify, desired.DetourRegister, 0, desired.DetourBit)...)
-	request = append(request, monitor(3, watchRemoved|watchModify, desired.DetourRegister, desired.DetourBit, desired.DetourBit)...)
+	request := append(message(typeHello, nil),
+		monitor(1, watchRemoved|watchModify, registerField(desired.DetourRegister, 0, desired.DetourBit))...)
+	request = append(request,
+		monitor(2, watchRemoved|watchModify, registerField(desired.DetourRegister, desired.DetourBit, desired.DetourBit))...)
+	for i, datapath := range datapaths {
+		field := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, oxmMetadata), datapath)
+		request = append(request, monitor(uint32(3+i), all, append(field, registerField(learnedRegister, 0, learnedBit)...))...)
+	}
 	if _, err := conn.Write(request); err != nil {
 		conn.Close()
 		return nil, err
@@ -95,8 +101,14 @@ func (l *Learners) Receive() (tables map[Learner]bool, lost bool, err error) {
 	}
 }
 
-// monitor encodes a request for the changes of flows that match some bits of a register.
-func monitor(id uint32, flags uint16, register, value, mask uint32) []byte {
+// registerField encodes some bits of a register for a match.
+func registerField(register, value, mask uint32) []byte {
+	field := binary.BigEndian.AppendUint32(nil, nxmRegister+register<<9)
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(field, value), mask)
+}
+
+// monitor encodes a request for the changes of flows that match these fields, whatever else they match.
+func monitor(id uint32, flags uint16, fields []byte) []byte {
 	body := binary.BigEndian.AppendUint16(nil, multipartMonitor)
 	body = append(body, make([]byte, multipartLength-headerLength-len(body))...)
 	body = binary.BigEndian.AppendUint32(body, id)
@@ -105,10 +117,9 @@ func monitor(id uint32, flags uint16, register, value, mask uint32) []byte {
 	body = binary.BigEndian.AppendUint16(body, flags)
 	body = append(body, allTables, 0) // 0: add
 	body = binary.BigEndian.AppendUint16(body, matchOXM)
-	body = binary.BigEndian.AppendUint16(body, 16)
-	body = binary.BigEndian.AppendUint32(body, nxmRegister+register<<9)
-	body = binary.BigEndian.AppendUint32(body, value)
-	return message(typeMultipart, binary.BigEndian.AppendUint32(body, mask))
+	body = binary.BigEndian.AppendUint16(body, uint16(4+len(fields)))
+	body = append(body, fields...)
+	return message(typeMultipart, append(body, make([]byte, (8-(4+len(fields))%8)%8)...)) // the match is padded to 8 bytes
 }
 
 // update records the updates of a reply.
