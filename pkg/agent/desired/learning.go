@@ -23,7 +23,7 @@ const (
 )
 
 // BalancingDatapaths returns the logical datapaths through which clients of services come to the node: its switch and its
-// gateway router. There is none until the node has an ID.
+// gateway router. A node without an ID has neither yet.
 func BalancingDatapaths(spec networkv1alpha1.NodeNetworkSpec) []uint64 {
 	if spec.NodeID == 0 {
 		return nil
