@@ -43,6 +43,9 @@ func (r *Reconciler) members(ctx context.Context, cn *networkv1alpha1.ClusterNet
 	if err := r.Client.Get(ctx, r.own(render.Central), central); err != nil {
 		return membersSoon, client.IgnoreNotFound(err)
 	}
+	if place.Dissolving && central.Annotations[render.AnnotationClusters] == "" {
+		return membersSoon, nil // the clusters have just ended, after the place was read
+	}
 	if err := r.leaveOthers(ctx, cn, place); err != nil {
 		return membersSoon, err
 	}

@@ -15,7 +15,8 @@ type Observed struct {
 	Place Place
 	// Clusters are the recorded cluster IDs by database. It is empty if no cluster exists.
 	Clusters map[string]string
-	// Former are the IDs of clusters that have ended. Files of these clusters are outdated.
+	// Former are the IDs of clusters that have ended. Files of these clusters are outdated, except on the first member, which was
+	// the last one of the cluster and may not have begun to stand alone.
 	Former []string
 	// States are the members' replies by node. Members that did not reply are absent.
 	States map[string]member.State
@@ -40,6 +41,9 @@ func Decide(o Observed) Decision {
 	d := Decision{Clusters: maps.Clone(o.Clusters), Orders: map[string]member.Order{}}
 	if d.Clusters == nil {
 		d.Clusters = map[string]string{}
+	}
+	if o.Place.Dissolving && len(d.Clusters) == 0 {
+		return d // they have ended, and the place is older than that
 	}
 	var peers []member.Peer
 	for _, m := range o.Place.Members {
@@ -88,12 +92,17 @@ func (o Observed) decide(database string, d *Decision) (conflict string) {
 // clusters returns the IDs of the clusters in the members' files.
 func (o Observed) clusters(database string) []string {
 	found := map[string]bool{}
-	for _, s := range o.States {
-		if id := s.Databases[database].File.Cluster; id != "" && !slices.Contains(o.Former, id) {
+	for node, s := range o.States {
+		if id := s.Databases[database].File.Cluster; id != "" && !o.outdated(node, id) {
 			found[id] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
+}
+
+// outdated reports whether a node's file belongs to a cluster that has ended.
+func (o Observed) outdated(node, cluster string) bool {
+	return slices.Contains(o.Former, cluster) && node != o.Place.Members[0].Node
 }
 
 // leader returns the member that leads a majority of the cluster, or "" if no such member replied.
@@ -134,7 +143,7 @@ func (o Observed) nodeAt(database, address string) string {
 func (o Observed) stale(database, cluster, node, leader string) string {
 	s, answered := o.States[node]
 	have := s.Databases[database]
-	if answered && have.File.Cluster != cluster && slices.Contains(o.Former, have.File.Cluster) {
+	if answered && have.File.Cluster != cluster && o.outdated(node, have.File.Cluster) {
 		return have.File.Server
 	}
 	if !answered || leader == "" || node == leader || have.File.Kind != member.Clustered || have.Connected {

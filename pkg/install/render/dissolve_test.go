@@ -75,6 +75,14 @@ func TestDecideToDissolve(t *testing.T) {
 			dissolving().reports("a", works, true, abc...).reports("b", works, false, abc...).reports("c", "", false),
 			"a joins kicks c, b joins, c joins",
 		},
+		"the clusters have ended": {
+			func() *world {
+				w := dissolving().reports("a", works, true, "a").reports("b", "", false).reports("c", "", false)
+				w.observed.Clusters, w.observed.Former = nil, []string{"nb-cluster", "sb-cluster"}
+				return w
+			}(),
+			"",
+		},
 		"no majority": {
 			dissolving().reports("a", lost, false, abc...),
 			"a joins, b joins, c joins",
@@ -112,6 +120,15 @@ func TestFormerClustersAreOutdated(t *testing.T) {
 		state.Databases[database] = member.DatabaseState{File: member.FileState{Kind: member.Standalone}}
 	}
 	if have, want := orders(t, Decide(w.observed)), "a creates, b waits, c waits without id-of-c"; have != want {
+		t.Errorf("%s, want %s", have, want)
+	}
+}
+
+// Three members are wanted again before the last one stands alone: its cluster goes on.
+func TestTheLastMemberKeepsItsFile(t *testing.T) {
+	w := newWorld("a", "b", "c").reports("a", works, true, "a").reports("b", "", false).reports("c", lost, false, "a", "b", "c")
+	w.observed.Former = []string{"nb-cluster", "sb-cluster"}
+	if have, want := orders(t, Decide(w.observed)), "a joins, b joins, c joins without id-of-c"; have != want {
 		t.Errorf("%s, want %s", have, want)
 	}
 }
