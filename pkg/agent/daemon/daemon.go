@@ -68,6 +68,21 @@ func (c *Daemon) Trouble() string {
 	return c.amiss
 }
 
+// Call sends a command to the daemon's control socket.
+func (c *Daemon) Call(ctx context.Context, command string) error {
+	if c.Dir == "" {
+		return nil
+	}
+	socket, err := unixctl.Socket(c.Dir, c.Program)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Silence, defaultSilence))
+	defer cancel()
+	_, err = unixctl.Call(ctx, socket, command)
+	return err
+}
+
 // BrieflyAway reports whether the daemon answered before and has not answered for less than limit.
 func (c *Daemon) BrieflyAway(limit time.Duration) bool {
 	return c.absence.ShorterThan(limit, time.Now())

@@ -55,6 +55,9 @@ func remotes(relays []networkv1alpha1.IP, port uint16, database []string) []stri
 	return all
 }
 
+// RemoteKey is the setting with ovn-controller's remotes of the southbound database, separated by commas.
+const RemoteKey = "ovn-remote"
+
 // Registration returns the unit with the settings that make ovn-controller register the chassis. It is separate from the
 // bridge, because the removal of a foreign bridge must not remove the chassis.
 func Registration(c Chassis) unit.Unit {
@@ -69,7 +72,7 @@ func Registration(c Chassis) unit.Unit {
 	return unit.Unit{Key: unit.NewKey(KindNode, "chassis"), Members: settings(map[string]string{
 		"system-id":                   c.SystemID,
 		"hostname":                    c.Node,
-		"ovn-remote":                  strings.Join(c.Southbound, ","),
+		RemoteKey:                     strings.Join(c.Southbound, ","),
 		"ovn-encap-type":              "geneve",
 		"ovn-encap-ip":                strings.Join(tunnels, ","),
 		vswitchdb.DefaultTunnelKey:    byDefault,

@@ -154,7 +154,7 @@ func (r *Reconciler) apply(ctx context.Context, node *corev1.Node, nn *networkv1
 	r.Gateway.Begin()
 	h.Status.Probe = r.Prober.Status(nn)
 	ovs := r.applyOVS(ctx, node, spec, &h.Status)
-	controller := r.checkController(&h.Status)
+	controller := r.checkController(ctx, &h.Status)
 	mtu := podMTU(spec, h.Status)
 	r.State.Set(nn != nil, spec, mtu, h.Status.DatapathType)
 	r.Bindings.Wake()
@@ -219,11 +219,15 @@ func (r *Reconciler) applyOVS(
 	}
 	chassis.Southbound = desired.ControllerRemotes(spec.Relays, r.ControllerRemotes)
 	r.Bindings.Redirect(desired.ReaderRemotes(spec.Relays, r.Bindings.Remotes))
-	for _, u := range []unit.Unit{desired.Registration(chassis), desired.IntegrationBridge(chassis.Datapath, r.foreignBridge())} {
+	registration, former := desired.Registration(chassis), ovs.ExternalIDs[desired.RemoteKey]
+	for _, u := range []unit.Unit{registration, desired.IntegrationBridge(chassis.Datapath, r.foreignBridge())} {
 		if err := r.OVS.Apply(ctx, u); err != nil {
 			stage.Reason, stage.Err = desired.ReasonOf(ovndb.IsPending(err)), err
 			return stage
 		}
+	}
+	if former != "" && former != strings.Join(chassis.Southbound, ",") {
+		r.forgetCluster(ctx)
 	}
 	r.Bindings.Start(r.Running, chassis.SystemID)
 	if err := r.Attachments.Restore(ctx); err != nil {
@@ -289,7 +293,7 @@ func Bridge(ovs *ovndb.Engine) (uuid string, ok bool) {
 	return bridge.UUID, true
 }
 
-func (r *Reconciler) checkController(status *networkv1alpha1.NodeNetworkStatus) desired.Stage {
+func (r *Reconciler) checkController(ctx context.Context, status *networkv1alpha1.NodeNetworkStatus) desired.Stage {
 	stage := desired.Stage{Type: networkv1alpha1.ConditionControllerReady}
 	version, err := r.Controller.State()
 	if version != "" {
@@ -302,6 +306,7 @@ func (r *Reconciler) checkController(status *networkv1alpha1.NodeNetworkStatus) 
 		stage.Reason = networkv1alpha1.ReasonDatabaseUnavailable
 		stage.Err = fmt.Errorf("the OVN southbound database %v is not connected", r.Bindings.Endpoints())
 	case r.Controller.Trouble() != "":
+		r.forgetCluster(ctx)
 		stage.Reason = networkv1alpha1.ReasonDatabaseUnavailable
 		stage.Err = fmt.Errorf("ovn-controller does not reach the OVN southbound database, and the agent does: "+
 			"it is %s; its log says why, and its flows stay as they are", r.Controller.Trouble())
@@ -310,6 +315,14 @@ func (r *Reconciler) checkController(status *networkv1alpha1.NodeNetworkStatus) 
 		stage.Err = fmt.Errorf("ovn-controller has not registered chassis %s", r.Bindings.SystemID())
 	}
 	return stage
+}
+
+// forgetCluster makes ovn-controller forget how much it has read of the databases' cluster. Servers of another cluster count
+// from the start, so that it would take their data for outdated until they have counted as far.
+func (r *Reconciler) forgetCluster(ctx context.Context) {
+	if err := r.Controller.Call(ctx, "sb-cluster-state-reset"); err != nil {
+		ctrl.LoggerFrom(ctx).Info("ovn-controller may take the data of another cluster for outdated", "reason", err.Error())
+	}
 }
 
 // podMTU returns the MTU that the operator has set or, until then, the MTU that fits this node's link.
