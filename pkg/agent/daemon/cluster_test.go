@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(isolation.Run(unix.CLONE_NEWNET|unix.CLONE_NEWPID, m.Run)) }
 
-// A real ovn-controller takes the data of another cluster for outdated until it is told to forget the former one. The agent
+// A real ovn-controller takes the data of another cluster for outdated until it forgets the former one by command. The agent
 // relies on that command.
 func TestAControllerForgetsACluster(t *testing.T) {
 	former, next := ovndbtest.StartCluster(t, "ovn-sb", 1), ovndbtest.StartCluster(t, "ovn-sb", 1)
