@@ -32,6 +32,9 @@ func (r *Sets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	case selection.Waiting:
 		return ctrl.Result{}, nil // the last of its pods enqueues it again
 	}
+	if user := r.Selectors.User(key); user != "" { // why the rows exist, which the hash does not say
+		ctx = ovndb.WithCause(ctx, ovndb.Cause{Object: user, Reconciler: user.Kind()})
+	}
 	err := ovndb.IgnorePending(r.Database.Apply(ctx, topology.SelectorUnit(key)))
 	if err == nil {
 		r.Selectors.Complete([]unit.Key{key}, "")

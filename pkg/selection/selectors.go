@@ -223,6 +223,20 @@ func (s *Selectors) State(key unit.Key) State {
 	return Ready
 }
 
+// User returns one of the policies that use a selector, the first by name, or "" if there is none.
+func (s *Selectors) User(key unit.Key) (user unit.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if use := s.uses[key]; use != nil {
+		for policy := range use.users {
+			if user == "" || policy < user {
+				user = policy
+			}
+		}
+	}
+	return user
+}
+
 // End ends a group or set, and reports whether it is unused.
 func (s *Selectors) End(key unit.Key) (unused bool) {
 	s.mu.Lock()

@@ -117,13 +117,13 @@ func TestASelectorJoinsItsPods(t *testing.T) {
 	if unmade, ready := s.Unmade(want); len(unmade) > 0 || !ready || !slices.Equal(s.take(topology.KindNetworkPolicy), []string{"demo/p"}) {
 		t.Error("the policy is not enqueued when its group is complete")
 	}
-	if s.End(group) || len(s.units.ended) > 0 {
-		t.Error("a group that is in use ends")
+	if s.End(group) || len(s.units.ended) > 0 || s.User(group) != policy {
+		t.Errorf("a group that is in use ends, or its user is %q", s.User(group))
 	}
 	if s.Drop(policy, nil); s.State(group) != Unused || len(s.uses)+len(s.index)+len(s.users)+len(s.awaiting)+len(s.listing) > 0 {
 		t.Errorf("left %+v", s.Selectors)
 	}
-	if !slices.Equal(s.units.ended, []unit.Key{group}) || !slices.Equal(s.units.left, topology.SelectedRows(group)) {
+	if s.User(group) != "" || !slices.Equal(s.units.ended, []unit.Key{group}) || !slices.Equal(s.units.left, topology.SelectedRows(group)) {
 		t.Errorf("ended %v, which left %v", s.units.ended, s.units.left)
 	}
 	if !s.End(group) || len(s.units.ended) != 2 {
