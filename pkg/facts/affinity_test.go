@@ -9,38 +9,48 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 )
 
-// A turn is as long as the timeout, but at least 10 s, and begins at the same time in each process.
+// A turn is as long as the timeout, but at least 10 s. Turns follow each other, and begin at another time for each service.
 func TestAffinityTurn(t *testing.T) {
-	affine := func(timeout *int32) *corev1.Service {
+	affine := func(name string, timeout *int32) *corev1.Service {
 		s := &corev1.Service{}
+		s.Namespace, s.Name = "demo", name
 		s.Spec.ClusterIPs, s.Spec.SessionAffinity = []string{"10.96.0.10"}, corev1.ServiceAffinityClientIP
 		if timeout != nil {
 			s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: timeout}}
 		}
 		return s
 	}
-	none, headless := affine(nil), affine(nil)
-	none.Spec.SessionAffinity, headless.Spec.ClusterIPs = corev1.ServiceAffinityNone, []string{corev1.ClusterIPNone}
+	now := time.Date(2026, 11, 26, 20, 0, 0, 0, time.UTC)
+	begins := map[time.Duration]bool{}
 	for name, c := range map[string]struct {
-		service *corev1.Service
-		at      time.Duration // since 1970
-		turn    int
-		left    time.Duration
+		timeout *int32
+		length  time.Duration
 	}{
-		"no affinity":                 {none, time.Hour, 0, 0},
-		"not balanced":                {headless, time.Hour, 0, 0},
-		"the default timeout":         {affine(nil), 7 * time.Hour, 2, 2 * time.Hour},
-		"a timeout":                   {affine(new(int32(60))), 59 * time.Second, 0, time.Second},
-		"the end of a turn":           {affine(new(int32(60))), 60 * time.Second, 1, time.Minute},
-		"a short timeout":             {affine(new(int32(1))), 25 * time.Second, 2, 5 * time.Second},
-		"a timeout that may not be":   {affine(new(int32(-1))), 4 * time.Hour, 1, 2 * time.Hour},
-		"a part of a second remains":  {affine(new(int32(60))), 119*time.Second + time.Millisecond, 1, 999 * time.Millisecond},
-		"a time in the present":       {affine(new(int32(86400))), 20000*24*time.Hour + time.Hour, 20000, 23 * time.Hour},
-		"a time before a turn begins": {affine(new(int32(86400))), 20000*24*time.Hour - 1, 19999, 1},
+		"default": {nil, 3 * time.Hour}, "minute": {new(int32(60)), time.Minute}, "short": {new(int32(1)), 10 * time.Second},
+		"invalid": {new(int32(-1)), 3 * time.Hour}, "longest": {new(int32(86400)), 24 * time.Hour}, "other": {nil, 3 * time.Hour},
 	} {
-		turn, left := facts.AffinityTurn(c.service, time.Unix(0, int64(c.at)))
-		if turn != c.turn || left != c.left {
-			t.Errorf("%s: turn %d, %s left; want %d, %s", name, turn, left, c.turn, c.left)
+		s := affine(name, c.timeout)
+		turn, left := facts.AffinityTurn(s, now)
+		if left <= 0 || left > c.length {
+			t.Errorf("%s: %s are left of %s", name, left, c.length)
+		}
+		if last, rest := facts.AffinityTurn(s, now.Add(left-1)); last != turn || rest != 1 {
+			t.Errorf("%s: turn %d becomes %d before its end, with %s left", name, turn, last, rest)
+		}
+		if next, whole := facts.AffinityTurn(s, now.Add(left)); next != turn+1 || whole != c.length {
+			t.Errorf("%s: turn %d follows %d, with %s left of %s", name, next, turn, whole, c.length)
+		}
+		begins[left] = true
+	}
+	if len(begins) < 6 {
+		t.Errorf("services begin their turns together: %v", begins)
+	}
+
+	none, headless := affine("none", nil), affine("headless", nil)
+	none.Spec.SessionAffinity, headless.Spec.ClusterIPs = corev1.ServiceAffinityNone, []string{corev1.ClusterIPNone}
+	for _, s := range []*corev1.Service{none, headless} {
+		if turn, left := facts.AffinityTurn(s, now); turn != 0 || left != 0 {
+			t.Errorf("%s: turn %d, %s left", s.Name, turn, left)
 		}
 	}
 }

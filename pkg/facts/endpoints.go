@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"hash/fnv"
 	"net/netip"
 	"slices"
 	"strings"
@@ -75,14 +76,17 @@ func affinityTimeout(service *corev1.Service) int {
 const shortestTurn = 10 * time.Second
 
 // AffinityTurn returns the number of the turn of a service with affinity at a time, and how long that turn lasts from then.
-// It is the same in each process. Without affinity both are 0.
+// It is the same in each process. Turns of different services begin at different times, because many changes at once would
+// keep ovn-northd busy. Without affinity both are 0.
 func AffinityTurn(service *corev1.Service, now time.Time) (turn int, left time.Duration) {
 	timeout := affinityTimeout(service)
 	if timeout == 0 || !Balanced(service) {
 		return 0, 0
 	}
 	length := max(time.Duration(timeout)*time.Second, shortestTurn)
-	elapsed := time.Duration(now.UnixNano())
+	h := fnv.New64a()
+	h.Write([]byte(service.Namespace + "/" + service.Name))
+	elapsed := time.Duration(now.UnixNano()) + time.Duration(h.Sum64()%uint64(length))
 	return int(elapsed / length), length - elapsed%length
 }
 

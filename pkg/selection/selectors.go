@@ -223,7 +223,7 @@ func (s *Selectors) State(key unit.Key) State {
 	return Ready
 }
 
-// User returns one of the policies that use a selector, the first by name, or "" if there is none.
+// User returns one of the policies that use a selector, the first by name, or "" if it is unused.
 func (s *Selectors) User(key unit.Key) (user unit.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
