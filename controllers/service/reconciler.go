@@ -79,8 +79,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	parsed, problems := facts.ParseService(&service, endpoints, nodes)
-	var left time.Duration
-	parsed.Turn, left = facts.AffinityTurn(&service, r.now())
+	turn, left := facts.AffinityTurn(&service, r.now().UnixNano())
+	parsed.Turn = turn
 	table, err := r.Reserved.ForService(ctx, &service)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -96,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.latency.applied(req.NamespacedName, endpoints)
 	}
 	r.recordEvents(&service, problems, conflicts, applied)
-	return ctrl.Result{RequeueAfter: left}, errors.Join(ovndb.IgnorePending(applied), r.reportRefused(ctx, &service, refused))
+	return ctrl.Result{RequeueAfter: time.Duration(left)}, errors.Join(ovndb.IgnorePending(applied), r.reportRefused(ctx, &service, refused))
 }
 
 // endpoints lists the service's slices sorted by name, including mirrors of an old Endpoints object.

@@ -20,8 +20,8 @@ func TestAffinityTurn(t *testing.T) {
 		}
 		return s
 	}
-	now := time.Date(2026, 11, 26, 20, 0, 0, 0, time.UTC)
-	begins := map[time.Duration]bool{}
+	now := time.Date(2026, 11, 26, 20, 0, 0, 0, time.UTC).UnixNano()
+	begins := map[int64]bool{}
 	for name, c := range map[string]struct {
 		timeout *int32
 		length  time.Duration
@@ -31,14 +31,14 @@ func TestAffinityTurn(t *testing.T) {
 	} {
 		s := affine(name, c.timeout)
 		turn, left := facts.AffinityTurn(s, now)
-		if left <= 0 || left > c.length {
-			t.Errorf("%s: %s are left of %s", name, left, c.length)
+		if left <= 0 || left > int64(c.length) {
+			t.Errorf("%s: %d ns are left of %s", name, left, c.length)
 		}
-		if last, rest := facts.AffinityTurn(s, now.Add(left-1)); last != turn || rest != 1 {
-			t.Errorf("%s: turn %d becomes %d before its end, with %s left", name, turn, last, rest)
+		if last, rest := facts.AffinityTurn(s, now+left-1); last != turn || rest != 1 {
+			t.Errorf("%s: turn %d becomes %d before its end, with %d ns left", name, turn, last, rest)
 		}
-		if next, whole := facts.AffinityTurn(s, now.Add(left)); next != turn+1 || whole != c.length {
-			t.Errorf("%s: turn %d follows %d, with %s left of %s", name, next, turn, whole, c.length)
+		if next, whole := facts.AffinityTurn(s, now+left); next != turn+1 || whole != int64(c.length) {
+			t.Errorf("%s: turn %d follows %d, with %d ns left of %s", name, next, turn, whole, c.length)
 		}
 		begins[left] = true
 	}
@@ -50,7 +50,7 @@ func TestAffinityTurn(t *testing.T) {
 	none.Spec.SessionAffinity, headless.Spec.ClusterIPs = corev1.ServiceAffinityNone, []string{corev1.ClusterIPNone}
 	for _, s := range []*corev1.Service{none, headless} {
 		if turn, left := facts.AffinityTurn(s, now); turn != 0 || left != 0 {
-			t.Errorf("%s: turn %d, %s left", s.Name, turn, left)
+			t.Errorf("%s: turn %d, %d ns left", s.Name, turn, left)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -72,21 +71,25 @@ func affinityTimeout(service *corev1.Service) int {
 	return int(corev1.DefaultClientIPServiceAffinitySeconds)
 }
 
-// shortestTurn limits how often the balancers of a service with a short timeout change.
-const shortestTurn = 10 * time.Second
+// shortestTurn limits how often the balancers of a service with a short timeout change, in nanoseconds.
+const shortestTurn = 10 * second
 
-// AffinityTurn returns the number of the turn of a service with affinity at a time, and how long that turn lasts from then.
+// second is a second in nanoseconds.
+const second = 1_000_000_000
+
+// AffinityTurn returns the number of the turn of a service with affinity at a time, in nanoseconds since 1970, and how many
+// nanoseconds that turn lasts from then.
 // It is the same in each process. Turns of different services begin at different times, because many changes at once would
 // keep ovn-northd busy. Without affinity both are 0.
-func AffinityTurn(service *corev1.Service, now time.Time) (turn int, left time.Duration) {
+func AffinityTurn(service *corev1.Service, now int64) (turn int, left int64) {
 	timeout := affinityTimeout(service)
 	if timeout == 0 || !Balanced(service) {
 		return 0, 0
 	}
-	length := max(time.Duration(timeout)*time.Second, shortestTurn)
+	length := max(int64(timeout)*second, shortestTurn)
 	h := fnv.New64a()
 	h.Write([]byte(service.Namespace + "/" + service.Name))
-	elapsed := time.Duration(now.UnixNano()) + time.Duration(h.Sum64()%uint64(length))
+	elapsed := now + int64(h.Sum64()%uint64(length))
 	return int(elapsed / length), length - elapsed%length
 }
 

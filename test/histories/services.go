@@ -200,7 +200,7 @@ func (o *oracle) expectServices() {
 			}
 		}
 		parsed, problems := facts.ParseService(service, endpoints, o.serviceNodes(service))
-		parsed.Turn, _ = facts.AffinityTurn(service, time.Now())
+		parsed.Turn, _ = facts.AffinityTurn(service, time.Now().UnixNano())
 		for _, problem := range problems {
 			o.complain("service %s/%s: %s", service.Namespace, service.Name, problem)
 		}

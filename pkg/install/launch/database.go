@@ -9,8 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"github.com/weft-network/weft/pkg/install/member"
 )
@@ -95,7 +94,9 @@ func lock(ctx context.Context, database string) (unlock func(), err error) {
 		return nil, err
 	}
 	done := make(chan error, 1)
-	go func() { done <- unix.FcntlFlock(file.Fd(), unix.F_SETLKW, &unix.Flock_t{Type: unix.F_WRLCK}) }()
+	go func() {
+		done <- syscall.FcntlFlock(file.Fd(), syscall.F_SETLKW, &syscall.Flock_t{Type: syscall.F_WRLCK})
+	}()
 	select {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("a server still has the file open: %w", ctx.Err())
