@@ -243,16 +243,16 @@ func (b bed) becomeOne(node string) {
 		if roles := b.roles(); roles != "" || b.clusters() != "" || strings.TrimSpace(on) != node+"=True" {
 			return fmt.Errorf("members %q, clusters %q, pods on %s", roles, b.clusters(), on)
 		}
+		for database := range member.Databases {
+			file, err := b.Exec(b.Context(), node, "head", "-c", "11", member.DatabaseFile("/var/lib/ovn", database))
+			if err != nil || string(file) != "OVSDB JSON " {
+				return fmt.Errorf("the file of %s is %q: %w", database, file, err)
+			}
+		}
 		return nil
 	})
 	b.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "clusternetwork/default")
 	b.Logf("%.1f s until three members were one", time.Since(start).Seconds())
-	for database := range member.Databases {
-		file, err := b.Exec(b.Context(), node, "head", "-c", "11", member.DatabaseFile("/var/lib/ovn", database))
-		if err != nil || string(file) != "OVSDB JSON " {
-			b.Errorf("the file of %s is %q: %v", database, file, err)
-		}
-	}
 }
 
 // three waits until a member's servers list three servers for each database.
