@@ -37,8 +37,6 @@ type Reconciler struct {
 	Database Database
 	Reserved lookup.Lookup
 	Events   events.EventRecorder
-	// Now is the clock of affinity's turns. The default is time.Now.
-	Now func() time.Time
 
 	latency latency
 }
@@ -48,13 +46,6 @@ type Reconciler struct {
 func (r *Reconciler) Measure(observe func(time.Duration), changed func()) *Reconciler {
 	r.latency.observe, r.latency.now, r.latency.changed = observe, time.Now, changed
 	return r
-}
-
-func (r *Reconciler) now() time.Time {
-	if r.Now == nil {
-		return time.Now()
-	}
-	return r.Now()
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -79,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	parsed, problems := facts.ParseService(&service, endpoints, nodes)
-	turn, left := facts.AffinityTurn(&service, r.now().UnixNano())
+	turn, left := facts.AffinityTurn(&service, time.Now().UnixNano())
 	parsed.Turn = turn
 	table, err := r.Reserved.ForService(ctx, &service)
 	if err != nil {

@@ -78,9 +78,8 @@ const shortestTurn = 10 * second
 const second = 1_000_000_000
 
 // AffinityTurn returns the number of the turn of a service with affinity at a time, in nanoseconds since 1970, and how many
-// nanoseconds that turn lasts from then.
-// It is the same in each process. Turns of different services begin at different times, because many changes at once would
-// keep ovn-northd busy. Without affinity both are 0.
+// nanoseconds that turn lasts from then. It is the same in each process. Turns of different services begin at different
+// times, because many changes at once would keep ovn-northd busy. Without affinity both are 0.
 func AffinityTurn(service *corev1.Service, now int64) (turn int, left int64) {
 	timeout := affinityTimeout(service)
 	if timeout == 0 || !Balanced(service) {

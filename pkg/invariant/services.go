@@ -3,7 +3,9 @@ package invariant
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 )
@@ -36,14 +38,15 @@ func balancerOnEveryNode(v *view) (found []Violation) {
 	for _, s := range v.switches {
 		add(in, s.LoadBalancer)
 	}
-	routed := map[string]bool{} // nodes with a gateway router
+	routers := map[string]bool{} // by name
 	for _, r := range rowsIn[nbdb.LogicalRouter](v.Northbound, nbdb.LogicalRouterTable) {
 		add(in, r.LoadBalancer)
-		routed[r.Name] = true
+		routers[r.Name] = true
 	}
 	waits := func(name string) bool { // for the only switch or router that it belongs to
 		node := names.BalancerNode(name)
-		return node != "" && (!nodes[names.NodeLoadBalancers(node)] || !routed[names.GatewayRouter(node)])
+		ofRouter := strings.HasSuffix(name, names.OfNode(string(facts.ReachRouters), node))
+		return node != "" && (!nodes[names.NodeLoadBalancers(node)] || ofRouter && !routers[names.GatewayRouter(node)])
 	}
 	for _, lb := range rowsIn[nbdb.LoadBalancer](v.Northbound, nbdb.LoadBalancerTable) {
 		if ours(lb) && !in[lb.UUID] && !waits(lb.Name) {

@@ -77,9 +77,7 @@ func (c *Daemon) Call(ctx context.Context, command string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Silence, defaultSilence))
-	defer cancel()
-	_, err = unixctl.Call(ctx, socket, command)
+	_, err = c.reply(ctx, socket, command)
 	return err
 }
 
@@ -145,7 +143,7 @@ func (c *Daemon) query(ctx context.Context, socket string) error {
 			return nil
 		case <-ticker.C:
 		}
-		reply, err := c.reply(ctx, socket)
+		reply, err := c.reply(ctx, socket, c.Query)
 		if err != nil {
 			return err
 		}
@@ -159,10 +157,10 @@ func (c *Daemon) query(ctx context.Context, socket string) error {
 	}
 }
 
-func (c *Daemon) reply(ctx context.Context, socket string) (string, error) {
+func (c *Daemon) reply(ctx context.Context, socket, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Silence, defaultSilence))
 	defer cancel()
-	return unixctl.Call(ctx, socket, c.Query)
+	return unixctl.Call(ctx, socket, command)
 }
 
 func (c *Daemon) setTrouble(amiss string) {

@@ -76,28 +76,21 @@ func (l *Learners) Close() error { return l.conn.Close() }
 // a flow of Weft was removed or changed, which may have been Weft itself.
 func (l *Learners) Receive() (tables map[Learner]bool, lost bool, err error) {
 	for {
-		kind, body, err := readMessage(l.conn)
+		kind, body, err := receive(l.conn)
 		if err != nil {
 			return nil, false, err
 		}
-		switch kind {
-		case typeEchoRequest:
-			if _, err := l.conn.Write(message(typeEchoReply, body)); err != nil {
-				return nil, false, err
-			}
-		case typeError:
-			return nil, false, fmt.Errorf("the switch returned an OpenFlow error: % x", body[:min(len(body), 4)])
-		case typeMultipart + 1:
-			lost, err := l.update(body)
-			if err != nil {
-				return nil, false, err
-			}
-			tables := map[Learner]bool{}
-			for _, learner := range l.flows {
-				tables[learner] = true
-			}
-			return tables, lost, nil
+		if kind != typeMultipart+1 {
+			continue
 		}
+		if lost, err = l.update(body); err != nil {
+			return nil, false, err
+		}
+		tables = map[Learner]bool{}
+		for _, learner := range l.flows {
+			tables[learner] = true
+		}
+		return tables, lost, nil
 	}
 }
 

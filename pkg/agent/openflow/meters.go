@@ -59,22 +59,15 @@ func requestMeters(conn io.ReadWriter) (map[uint32]uint64, error) {
 	}
 	found := map[uint32]uint64{}
 	for {
-		kind, text, err := readMessage(conn)
+		kind, text, err := receive(conn)
 		if err != nil {
 			return nil, err
 		}
-		switch kind {
-		case typeEchoRequest:
-			if _, err := conn.Write(message(typeEchoReply, text)); err != nil {
-				return nil, err
-			}
-		case typeError:
-			return nil, fmt.Errorf("the switch returned an OpenFlow error: % x", text[:min(len(text), 4)])
-		case typeMultipart + 1:
-			more, err := readMeters(text, found)
-			if err != nil || !more {
-				return found, err
-			}
+		if kind != typeMultipart+1 {
+			continue
+		}
+		if more, err := readMeters(text, found); err != nil || !more {
+			return found, err
 		}
 	}
 }
@@ -85,6 +78,24 @@ func message(kind byte, body []byte) []byte {
 	m = binary.BigEndian.AppendUint16(m, uint16(headerLength+len(body)))
 	m = binary.BigEndian.AppendUint32(m, 1)
 	return append(m, body...)
+}
+
+// receive returns the next message. It replies to echo requests. An error message is an error.
+func receive(conn io.ReadWriter) (kind byte, body []byte, err error) {
+	for {
+		kind, body, err := readMessage(conn)
+		switch {
+		case err != nil:
+			return 0, nil, err
+		case kind == typeError:
+			return 0, nil, fmt.Errorf("the switch returned an OpenFlow error: % x", body[:min(len(body), 4)])
+		case kind != typeEchoRequest:
+			return kind, body, nil
+		}
+		if _, err := conn.Write(message(typeEchoReply, body)); err != nil {
+			return 0, nil, err
+		}
+	}
 }
 
 func readMessage(conn io.Reader) (kind byte, body []byte, err error) {

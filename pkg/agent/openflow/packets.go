@@ -62,20 +62,12 @@ func (p *Packets) Close() error { return p.conn.Close() }
 // Receive waits for the next packet.
 func (p *Packets) Receive() (Packet, error) {
 	for {
-		kind, body, err := readMessage(p.conn)
+		kind, body, err := receive(p.conn)
 		if err != nil {
 			return Packet{}, err
 		}
-		switch kind {
-		case typeEchoRequest:
-			_, err = p.conn.Write(message(typeEchoReply, body))
-		case typeError:
-			err = fmt.Errorf("the switch returned an OpenFlow error: % x", body[:min(len(body), 4)])
-		case typePacketIn:
+		if kind == typePacketIn {
 			return readPacket(body)
-		}
-		if err != nil {
-			return Packet{}, err
 		}
 	}
 }
@@ -144,18 +136,8 @@ func (p *Packets) Flush(ctx context.Context) error {
 		return err
 	}
 	for {
-		kind, body, err := readMessage(p.conn)
-		switch {
-		case err != nil:
+		if kind, _, err := receive(p.conn); err != nil || kind == typeBarrier+1 {
 			return err
-		case kind == typeBarrier+1:
-			return nil
-		case kind == typeError:
-			return fmt.Errorf("the switch returned an OpenFlow error: % x", body[:min(len(body), 4)])
-		case kind == typeEchoRequest:
-			if _, err := p.conn.Write(message(typeEchoReply, body)); err != nil {
-				return err
-			}
 		}
 	}
 }
