@@ -3,6 +3,7 @@ package egressfirewall
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -46,7 +47,7 @@ func (c conditionsOf) ready(invalid, applied error) {
 // resolved sets the condition that names invalid DNS names and names without an address. Until all names were
 // resolved once, the condition stays. Rules that are not in force have no names.
 func (c conditionsOf) resolved(names Names, inForce bool) {
-	var problems, invalid []string
+	var problems, invalid, unused []string
 	named, waiting := 0, 0
 	for i, rule := range c.Spec.Egress {
 		if rule.To.DNSName == "" || !inForce {
@@ -57,12 +58,15 @@ func (c conditionsOf) resolved(names Names, inForce bool) {
 			invalid = append(invalid, fmt.Sprintf("spec.egress[%d].to.dnsName: %v", i, err))
 			continue
 		}
-		_, queried, err := names.Known(facts.CanonicalName(rule.To.DNSName))
+		name := facts.CanonicalName(rule.To.DNSName)
+		addresses, queried, err := names.Known(name)
 		switch {
 		case !queried:
 			waiting++
 		case err != nil:
 			problems = append(problems, fmt.Sprintf("spec.egress[%d].to.dnsName: %s: %v", i, rule.To.DNSName, err))
+		case len(addresses) == 0 && facts.IsWildcard(name) && !slices.Contains(unused, name):
+			unused = append(unused, name)
 		}
 	}
 	switch {
@@ -74,6 +78,9 @@ func (c conditionsOf) resolved(names Names, inForce bool) {
 	case waiting > 0:
 	case len(problems) > 0:
 		c.set(networkv1alpha1.ConditionResolved, metav1.ConditionFalse, networkv1alpha1.ReasonUnresolvedNames, list(problems))
+	case len(unused) > 0:
+		c.set(networkv1alpha1.ConditionResolved, metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected,
+			"no pod has resolved a name of "+list(unused)+" in the last hour; every other DNS name has an address")
 	default:
 		c.set(networkv1alpha1.ConditionResolved, metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected, "every DNS name has an address")
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -31,6 +32,8 @@ type Resolver interface {
 	Remembers(name string) bool
 	Seed(name string, addresses []netip.Addr)
 	Forget(name string)
+	// Observe sets the addresses of a name with a wildcard, which agents observe. err says why they cannot.
+	Observe(name string, addresses []netip.Addr, err error)
 	// Resolve queries a name if a query is due, and returns the time until the next query.
 	Resolve(ctx context.Context, name string) (again time.Duration)
 }
@@ -44,6 +47,10 @@ type DNS struct {
 	// Policies records the policies that name sets, once Load has returned.
 	Policies *kind.SetUsers
 	Load     func(ctx context.Context) error
+	// WildcardsChanged publishes that Wildcards returns another list.
+	WildcardsChanged *kind.Topic[struct{}]
+
+	wildcards wildcards
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -56,9 +63,18 @@ func (r *DNS) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if len(firewalls)+len(r.Policies.Of(key)) == 0 {
+	used := len(firewalls)+len(r.Policies.Of(key)) > 0
+	if facts.IsWildcard(req.Name) {
+		if err := r.note(ctx, req.Name, used); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if !used {
 		r.Resolver.Forget(req.Name)
 		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: key}))
+	}
+	if facts.IsWildcard(req.Name) {
+		return ctrl.Result{}, r.observe(ctx, key)
 	}
 	if err := r.recall(ctx, key); err != nil {
 		return ctrl.Result{}, err
@@ -132,6 +148,9 @@ func (Frozen) Seed(string, []netip.Addr) {}
 
 // Forget implements Resolver.
 func (Frozen) Forget(string) {}
+
+// Observe implements Resolver.
+func (Frozen) Observe(string, []netip.Addr, error) {}
 
 // Resolve implements Resolver.
 func (Frozen) Resolve(context.Context, string) time.Duration { return 0 }

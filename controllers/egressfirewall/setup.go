@@ -32,7 +32,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Names: env.Names, Events: env.Events, Triggers: env.Triggers}
 	nodes := &Nodes{Client: env.Client, Database: env.Database, Triggers: env.Triggers}
 	dns := &DNS{Client: env.Client, Database: env.Database, Resolver: env.Names, Triggers: env.Triggers, Policies: &env.PolicyNames,
-		Load: env.Selectors.Load}
+		Load: env.Selectors.Load, WildcardsChanged: &env.WildcardsChanged}
+	env.Wildcards = dns.Wildcards
 	if env.IsPlan() {
 		dns.Resolver = Frozen{env.Names}
 	}
@@ -85,7 +86,12 @@ func (r *Nodes) kind() *kind.Kind {
 func (r *DNS) kind() *kind.Kind {
 	return &kind.Kind{
 		Name: topology.KindDNS, Controller: "egressfirewall-dns", Workers: questions, Reconciler: r, Shared: true,
-		Watches: []kind.Watch{kind.Map(&networkv1alpha1.EgressFirewall{}, requests(topology.KindDNS), trigger.SpecChanged())},
+		Watches: []kind.Watch{
+			kind.Map(&networkv1alpha1.EgressFirewall{}, requests(topology.KindDNS), trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, observed, predicate.Funcs{UpdateFunc: observationsChanged}),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.allWildcards, trigger.SpecChanged()),
+			kind.Map(&corev1.Service{}, r.allWildcards, kind.NameServersChanged()),
+		},
 	}
 }
 

@@ -25,6 +25,9 @@ func IndexBySet(o client.Object) (values []string) {
 			values = append(values, set.Kind())
 		}
 		values = append(values, string(set))
+		if isWildcard(set) {
+			values = append(values, wildcardSets)
+		}
 	}
 	return values
 }

@@ -67,6 +67,11 @@ type Env struct {
 	// PolicyNames records the sets of DNS names that cluster-wide policies name, once Selectors are loaded.
 	PolicyNames SetUsers
 
+	// Wildcards lists the DNS names with wildcards that firewalls and policies name, sorted. WildcardsChanged publishes that
+	// the list has changed. Package egressfirewall sets the function.
+	Wildcards        func(ctx context.Context) ([]string, error)
+	WildcardsChanged Topic[struct{}]
+
 	// NetworkAddresses has the addresses in use of each Network. RestoreNetworks fills it from the ports that exist, and
 	// then enqueues each Network; it waits for the database. Attached counts the pods' interfaces on a Network; known is
 	// false before RestoreNetworks has succeeded. AttachedPods lists the pods that have any. Package podports sets these
@@ -150,6 +155,7 @@ func (e *Env) Fork(c client.Client, db Database, recorder events.EventRecorder, 
 		Observed: Observed{Reachable: e.Observed.Reachable, AgentReachable: e.Observed.AgentReachable},
 		origin:   map[string]reconcile.Reconciler{}}
 	fork.Reserved.Client = c
+	e.PolicyNames.copyTo(&fork.PolicyNames)
 	fork.Floating = claim.New(c, nil, time.Now)
 	fork.Selectors = e.Selectors.Fork(fork.Triggers, db)
 	for _, k := range kinds {

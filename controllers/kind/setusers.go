@@ -58,6 +58,22 @@ func (u *SetUsers) Keep(user unit.Key, sets []unit.Key) (dropped []unit.Key) {
 	return dropped
 }
 
+// copyTo copies the record to another, empty one.
+func (u *SetUsers) copyTo(other *SetUsers) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for user, sets := range u.byUser {
+		other.Add(user, sets)
+	}
+}
+
+// Sets lists the sets that units name, sorted.
+func (u *SetUsers) Sets() []unit.Key {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Sorted(maps.Keys(u.bySet))
+}
+
 // Of lists the units that name a set, sorted.
 func (u *SetUsers) Of(set unit.Key) []unit.Key {
 	u.mu.Lock()

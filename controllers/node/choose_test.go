@@ -34,7 +34,7 @@ func TestNodeNetworkStaysWhileTheCacheLacksItsNode(t *testing.T) {
 		cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(owned).Build()
 		r := &Reconciler{Client: cache, Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(live).Build(),
 			Database: applied{}, Addresses: tenants{}, Triggers: &trigger.Set{}, Floating: claim.New(cache, cache, time.Now),
-			AddressesLost: &kind.Topic[[]string]{}}
+			AddressesLost: &kind.Topic[[]string]{}, Wildcards: noWildcards}
 		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n1"}})
 		if err != nil {
 			t.Fatal(err)

@@ -76,8 +76,11 @@ func small(t *testing.T, objects ...client.Object) (*Reconciler, applied, tenant
 	lost.Subscribe(func(owners []string) { *removed = append(*removed, owners...) })
 	return &Reconciler{Client: c, Live: c, Database: rows, Addresses: addresses, Events: events.NewFakeRecorder(100),
 		Triggers: &trigger.Set{}, Floating: claim.New(c, c, time.Now),
-		SubnetsSet: &kind.Topic[string]{}, AddressesLost: lost, PodsOutdated: &kind.Topic[[]string]{}}, rows, addresses, removed
+		SubnetsSet: &kind.Topic[string]{}, AddressesLost: lost, PodsOutdated: &kind.Topic[[]string]{},
+		Wildcards: noWildcards}, rows, addresses, removed
 }
+
+func noWildcards(context.Context) ([]string, error) { return nil, nil }
 
 // reconciled reconciles nodes in turn, until no NodeNetwork is deleted.
 func reconciled(t *testing.T, r *Reconciler, names ...string) {

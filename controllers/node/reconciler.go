@@ -63,6 +63,8 @@ type Reconciler struct {
 	Floating      *claim.Claimer
 	AddressesLost *kind.Topic[[]string]
 	PodsOutdated  *kind.Topic[[]string]
+	// Wildcards lists the DNS names with wildcards that nodes observe.
+	Wildcards func(ctx context.Context) ([]string, error)
 
 	// choosing is held while one node chooses free values, until they are recorded. It must be locked before mu.
 	choosing sync.Mutex
@@ -124,7 +126,12 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 		r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "InvalidPhysicalNetworks", "ResolvePhysicalNetworks", "%v", err)
 		return ctrl.Result{}, nil // unchanged
 	}
-	settings := facts.Settings{MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway,
+	wildcards, err := r.wildcards(ctx, cn)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	settings := facts.Settings{Wildcards: wildcards,
+		MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway,
 		DNS: cn.Spec.DNS, ReservedPorts: cn.Spec.ReservedPorts, HostPorts: cn.Spec.HostPorts, PhysicalNetworks: physical,
 		Idle: r.Addresses.Idle(node.Name), Full: r.Addresses.Lacking(node.Name), Relays: facts.NodeRelays(node.Name, cn.Status.Relays)}
 	nn, err := r.ensure(ctx, node, plan, settings, cn.Spec.Gateway.MaxMoving)
@@ -152,6 +159,16 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
 	}
 	return ctrl.Result{}, nil
+}
+
+// wildcards returns what nodes observe, or nil.
+func (r *Reconciler) wildcards(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (*networkv1alpha1.NodeWildcards, error) {
+	names, err := r.Wildcards(ctx)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	servers, err := kind.NameServers(ctx, r.Client, cn)
+	return &networkv1alpha1.NodeWildcards{Names: names[:min(len(names), networkv1alpha1.MaxWildcards)], Nameservers: servers}, err
 }
 
 // remove removes a node that was deleted. Its NodeNetwork is deleted first, so that its subnet becomes free only when

@@ -27,7 +27,13 @@ const workers = 16
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Live: env.Live, Database: env.Database, Addresses: env.Addresses,
 		Events: env.Events, Triggers: env.Triggers,
-		Floating: env.Floating, SubnetsSet: &env.SubnetsSet, AddressesLost: &env.AddressesLost, PodsOutdated: &env.PodsOutdated}
+		Floating: env.Floating, SubnetsSet: &env.SubnetsSet, AddressesLost: &env.AddressesLost, PodsOutdated: &env.PodsOutdated,
+		Wildcards: func(ctx context.Context) ([]string, error) { return env.Wildcards(ctx) }}
+	env.WildcardsChanged.Subscribe(func(struct{}) {
+		for _, request := range r.allNodes(context.Background(), nil) {
+			r.Triggers.Enqueue(topology.KindNode, request.NamespacedName)
+		}
+	})
 	env.FloatingFreed.Subscribe(func(string) { r.wake("") })
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindNode); ok {
 		r.rememberFrom(origin)
@@ -47,6 +53,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: subnetFreed}),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.allNodes, predicate.Funcs{UpdateFunc: planChanged}),
 			kind.Map(&networkv1alpha1.IPPool{}, r.without, kind.RangesChanged()),
+			kind.Map(&corev1.Service{}, r.observers, kind.NameServersChanged()),
 		},
 	}}
 }
@@ -59,6 +66,14 @@ func (r *Reconciler) without(context.Context, client.Object) (requests []reconci
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 	}
 	return requests
+}
+
+// observers returns a request for each node, if the nodes observe wildcards.
+func (r *Reconciler) observers(ctx context.Context, o client.Object) []reconcile.Request {
+	if names, err := r.Wildcards(ctx); err == nil && len(names) == 0 {
+		return nil
+	}
+	return r.allNodes(ctx, o)
 }
 
 // subnetFreed passes an update in which a node gives up a subnet, which a node that waits may get.

@@ -70,9 +70,9 @@ func TestNamesOfAPolicy(t *testing.T) {
 // Names that cannot be had are named, with the reason.
 func TestNamesThatCannotBeHad(t *testing.T) {
 	for name, want := range map[policyv1alpha2.DomainName]string{
-		"*.example.org": `spec.egress[0].to[0].domainNames[0]: "*.example.org": wildcards are not supported`,
-		"10.0.0.1":      "spec.egress[0].to[0].domainNames[0]: 10.0.0.1 is an IP address",
-		"localhost":     `spec.egress[0].to[0].domainNames[0]: "localhost" is not a DNS name`,
+		"*.org":     `spec.egress[0].to[0].domainNames[0]: "*.org" is not a DNS name of two labels`,
+		"10.0.0.1":  "spec.egress[0].to[0].domainNames[0]: 10.0.0.1 is an IP address",
+		"localhost": `spec.egress[0].to[0].domainNames[0]: "localhost" is not a DNS name`,
 	} {
 		policy := aPolicyForNames(name)
 		b := newBed(t, topology.KindClusterNetworkPolicy, aPod(), client.Object(policy))

@@ -53,6 +53,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/policylog"
 	"github.com/weft-network/weft/pkg/agent/prober"
 	"github.com/weft-network/weft/pkg/agent/toobig"
+	"github.com/weft-network/weft/pkg/agent/wildcards"
 	"github.com/weft-network/weft/pkg/cni/cniwire"
 	"github.com/weft-network/weft/pkg/cni/tombstone"
 	"github.com/weft-network/weft/pkg/ovn/names"
@@ -134,6 +135,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Learning: learning.New(o.SwitchDir, names.IntegrationBridge, ctrl.Log.WithName("affinity"),
 			func() { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, learning.Retry) }),
 		BGP: bgp.New(bgp.Options{Passwords: cmp.Or(o.Passwords, passwords), Changed: a.changed, Log: ctrl.Log.WithName("bgp"), Running: ctx}),
+		Wildcards: wildcards.New(ctrl.Log.WithName("wildcards"), a.changed,
+			func(wait time.Duration) { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, wait) }),
 	})
 	if err := errors.Join(a.register(r), serve(mgr, h, turns, a.options)); err != nil {
 		return err

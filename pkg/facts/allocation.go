@@ -63,7 +63,7 @@ func (s Settings) of(want networkv1alpha1.NodeNetworkSpec) networkv1alpha1.NodeN
 	}
 	want.Encapsulation, want.Gateway, want.DNS = s.Encapsulation, s.Gateway, s.DNS
 	want.ReservedPorts, want.HostPorts, want.PhysicalNetworks = s.ReservedPorts, s.HostPorts, s.PhysicalNetworks
-	want.Relays = s.Relays
+	want.Relays, want.Wildcards = s.Relays, s.Wildcards
 	return want
 }
 
@@ -84,6 +84,8 @@ type Settings struct {
 	PhysicalNetworks []networkv1alpha1.NodePhysicalNetwork
 	// Relays are the addresses of the node's relays: see NodeRelays.
 	Relays []networkv1alpha1.IP
+	// Wildcards are the same on all nodes.
+	Wildcards *networkv1alpha1.NodeWildcards
 }
 
 func nodeID(have networkv1alpha1.NodeNetworkSpec, others []networkv1alpha1.NodeNetworkSpec) (int, error) {

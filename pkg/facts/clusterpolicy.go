@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -213,9 +212,6 @@ func (p *clusterPolicyParser) peer(spec clusterPeerSpec) (peer PolicyPeer, err e
 	switch {
 	case len(spec.domains) > 0:
 		for i, text := range spec.domains {
-			if strings.HasPrefix(text, "*") {
-				return peer, fmt.Errorf("domainNames[%d]: %q: wildcards are not supported", i, text)
-			}
 			if err := CheckDNSName(text); err != nil {
 				return peer, fmt.Errorf("domainNames[%d]: %w", i, err)
 			}

@@ -127,15 +127,18 @@ func textOfPorts(ports []networkv1alpha1.EgressFirewallPort) (texts []string) {
 // CanonicalName returns a DNS name in lower case and without a trailing dot.
 func CanonicalName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// CheckDNSName returns an error unless a text is a DNS name of at least two labels. The CRD has the same rule, but an
-// object may be older than that rule.
+// IsWildcard reports whether a DNS name has a wildcard: "*.example.com" is all names below example.com.
+func IsWildcard(name string) bool { return strings.HasPrefix(name, "*.") }
+
+// CheckDNSName returns an error unless a text is a DNS name of at least two labels, with or without a wildcard before them.
+// The CRD has the same rule, but an object may be older than that rule.
 func CheckDNSName(name string) error {
 	const longestName, longestLabel = 253, 63
 	if address, err := netip.ParseAddr(name); err == nil {
 		return fmt.Errorf("%s is an IP address, not a DNS name: use cidrSelector %s", name, netip.PrefixFrom(address, address.BitLen()))
 	}
 	canonical := CanonicalName(name)
-	labels := strings.Split(canonical, ".")
+	labels := strings.Split(strings.TrimPrefix(canonical, "*."), ".")
 	if len(canonical) > longestName || len(labels) < 2 {
 		return fmt.Errorf("%q is not a DNS name of two labels or more and at most %d characters", name, longestName)
 	}

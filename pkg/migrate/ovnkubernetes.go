@@ -181,14 +181,14 @@ func ovnEgressFirewall(i *item) {
 		i.cannot("an EgressFirewall is named default", "rename it")
 		return
 	}
+	reason := ""
 	for n, r := range spec.list("egress") {
 		rule := networkv1alpha1.EgressFirewallRule{Type: networkv1alpha1.EgressFirewallRuleType(r.text("type"))}
 		to := r.inner("to")
 		rule.To.DNSName = to.text("dnsName")
 		if strings.HasPrefix(rule.To.DNSName, "*") {
-			i.cannot(fmt.Sprintf("spec.egress[%d].to.dnsName %s: Weft's firewalls have no wildcards, and without this rule "+
-				"the others would mean something else", n, rule.To.DNSName), "list the names, and write the EgressFirewall by hand")
-			return
+			reason = fmt.Sprintf("spec.egress[%d].to.dnsName %s: the asterisk is one label in ovn-kubernetes, and one or more in Weft",
+				n, rule.To.DNSName)
 		}
 		if text := to.text("cidrSelector"); text != "" {
 			for _, cidr := range i.in.networksOf(i.entry.Object, text) {
@@ -208,5 +208,5 @@ func ovnEgressFirewall(i *item) {
 		i.cannot("unknown fields decide what its rules mean: "+strings.Join(i.rest(), ", "), "write the EgressFirewall by hand")
 		return
 	}
-	i.becomes(fileEgress, made, "")
+	i.becomes(fileEgress, made, reason)
 }

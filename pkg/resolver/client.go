@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -110,7 +111,7 @@ func query(ctx context.Context, servers []netip.AddrPort, name string, t dnsmess
 				}
 				continue
 			}
-			answer, err := read(reply, question)
+			answer, err := Read(reply, question)
 			if !errors.Is(err, errServer) {
 				return answer, err
 			}
@@ -164,7 +165,7 @@ func exchangeOver(ctx context.Context, network string, server netip.AddrPort, qu
 		var reply dnsmessage.Message
 		// Any other message is a late reply or an attempt to spoof one.
 		if err := reply.Unpack(text); err == nil && reply.Response && reply.ID == id && len(reply.Questions) == 1 &&
-			same(reply.Questions[0], question) {
+			Same(reply.Questions[0], question) {
 			return &reply, nil
 		}
 	}
@@ -196,12 +197,12 @@ func receive(conn net.Conn, network string) ([]byte, error) {
 	return text, err
 }
 
-func same(a, b dnsmessage.Question) bool {
+func Same(a, b dnsmessage.Question) bool {
 	return a.Type == b.Type && a.Class == b.Class && strings.EqualFold(a.Name.String(), b.Name.String())
 }
 
-// read returns the addresses of the name and of its aliases. It ignores other addresses in a reply.
-func read(reply *dnsmessage.Message, question dnsmessage.Question) (Answer, error) {
+// Read returns the addresses of the name and of its aliases. It ignores other addresses in a reply.
+func Read(reply *dnsmessage.Message, question dnsmessage.Question) (Answer, error) {
 	switch reply.RCode {
 	case dnsmessage.RCodeSuccess:
 	case dnsmessage.RCodeNameError:
@@ -209,7 +210,7 @@ func read(reply *dnsmessage.Message, question dnsmessage.Question) (Answer, erro
 	default:
 		return Answer{}, fmt.Errorf("%w: %s", errServer, strings.TrimPrefix(reply.RCode.String(), "RCode"))
 	}
-	answer, name, ttl := Answer{}, strings.ToLower(question.Name.String()), uint32(MaxTTL/time.Second)
+	answer, name, ttl := Answer{}, strings.ToLower(question.Name.String()), uint32(math.MaxInt32)
 	for range longestChain {
 		alias := ""
 		for _, r := range reply.Answers {

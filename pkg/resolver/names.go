@@ -98,6 +98,17 @@ func (n *Names) Seed(name string, addresses []netip.Addr) {
 	n.names[name] = e
 }
 
+// Observe sets the addresses of a name with a wildcard, which others observe and nobody queries. err says why they cannot.
+func (n *Names) Observe(name string, addresses []netip.Addr, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := &entry{addresses: map[netip.Addr]held{}, next: n.now(), err: err}
+	for _, a := range addresses {
+		e.addresses[a] = held{}
+	}
+	n.names[name] = e
+}
+
 // Forget drops the entry of a name that is no longer needed.
 func (n *Names) Forget(name string) {
 	n.mu.Lock()

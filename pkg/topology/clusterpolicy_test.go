@@ -112,8 +112,8 @@ func TestAdminPoliciesThatCannotBeRead(t *testing.T) {
 		}, "spec.egress[0].ports[0]: no supported field is set", 1},
 		{func(p *policyv1alpha1.AdminNetworkPolicySpec) {
 			p.Egress[0].Action, p.Egress[0].To[0] = allow,
-				policyv1alpha1.AdminNetworkPolicyEgressPeer{DomainNames: []policyv1alpha1.DomainName{"*.example.org"}}
-		}, `spec.egress[0].to[0].domainNames[0]: "*.example.org": wildcards are not supported`, 0},
+				policyv1alpha1.AdminNetworkPolicyEgressPeer{DomainNames: []policyv1alpha1.DomainName{"*.org"}}
+		}, `spec.egress[0].to[0].domainNames[0]: "*.org" is not a DNS name of two labels`, 0},
 	} {
 		policy := adminPolicy(5, deny)
 		test.edit(&policy.Spec)

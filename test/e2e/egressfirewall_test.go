@@ -68,6 +68,7 @@ func TestEgressFirewall(t *testing.T) {
 		f.reachOf(t, []string{"tcp"}, f.pods, slices.Concat(both(nodes[0]), both(nodes[1])), both(nodes[1])...)
 	})
 	t.Run("by name", func(t *testing.T) { testNames(t, f, out, far) })
+	t.Run("by a wildcard", func(t *testing.T) { testWildcard(t, f, out, far) })
 	t.Run("a connection ends when it is denied", func(t *testing.T) { testCut(t, f, out) })
 	t.Run("replies to callers outside", func(t *testing.T) { testAnswers(t, f) })
 	t.Run("the first packet of a new pod", func(t *testing.T) { testFirstPacket(t, f, out) })

@@ -34,6 +34,7 @@ var firewallChoices = []choice{
 	{5, func(r *rand.Rand) Step {
 		return Step{Do: "describe-node", Name: aNode(r), What: oneOf(r, "x", "y", ""), N: r.IntN(3)}
 	}},
+	{3, func(r *rand.Rand) Step { return Step{Do: "observe", Name: aNode(r), N: r.IntN(8)} }},
 	{2, func(r *rand.Rand) Step { return Step{Do: "delay", Name: firewalls} }},
 	{2, func(r *rand.Rand) Step { return Step{Do: "deliver", Name: firewalls} }},
 	{1, func(r *rand.Rand) Step { return Step{Do: "lose", Name: firewalls} }},
@@ -70,6 +71,8 @@ func (w *world) doFirewall(ctx context.Context, s Step) (handled bool, err error
 		return true, client.IgnoreNotFound(w.api.Delete(ctx, firewall))
 	case "describe-node":
 		return true, w.describeNode(ctx, s)
+	case "observe":
+		return true, w.observe(ctx, s)
 	}
 	return false, nil
 }
@@ -87,7 +90,7 @@ func rulesOf(n int) networkv1alpha1.EgressFirewallSpec {
 		case 0:
 			rule.To.CIDRSelector = []string{"0.0.0.0/0", "::/0", "192.0.2.0/24", "2001:db8::/32"}[r.IntN(4)]
 		case 1:
-			rule.To.DNSName = []string{"n1.example.org", "N2.example.org.", "bad.example.org"}[r.IntN(3)]
+			rule.To.DNSName = []string{"n1.example.org", "N2.example.org.", "bad.example.org", "*.example.org"}[r.IntN(4)]
 		case 2:
 			rule.To.NodeSelector = &metav1.LabelSelector{}
 			if r.IntN(3) > 0 {
@@ -122,6 +125,33 @@ func (w *world) describeNode(ctx context.Context, s Step) error {
 	return errors.Join(labelled, client.IgnoreNotFound(w.api.Status().Patch(ctx, node, client.MergeFrom(before))))
 }
 
+// aWildcard is the only name with a wildcard in the histories.
+const aWildcard = "*.example.org"
+
+// observe reports the addresses that pods of a node got for the wildcard, as its agent does.
+func (w *world) observe(ctx context.Context, s Step) error {
+	for {
+		nn := &networkv1alpha1.NodeNetwork{}
+		if err := w.api.Get(ctx, types.NamespacedName{Name: s.Name}, nn); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		patch := client.MergeFromWithOptions(nn.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		nn.Status.Wildcards = nil
+		report := networkv1alpha1.ObservedWildcard{Name: aWildcard}
+		for bit, address := range []networkv1alpha1.IP{"203.0.113.101", "203.0.113.102", "2001:db8:113::101"} {
+			if s.N&(1<<bit) != 0 {
+				report.Addresses = append(report.Addresses, address)
+			}
+		}
+		if len(report.Addresses) > 0 {
+			nn.Status.Wildcards = append(nn.Status.Wildcards, report)
+		}
+		if err := w.api.Status().Patch(ctx, nn, patch); !apierrors.IsConflict(err) {
+			return client.IgnoreNotFound(err)
+		}
+	}
+}
+
 // errNobody is the error for a name without a name server.
 var errNobody = errors.New("no name server")
 
@@ -145,7 +175,7 @@ func (o *oracle) expectFirewalls() {
 		o.units = append(o.units, topology.EgressFirewallUnit(read))
 		for _, set := range topology.EgressFirewallSets(read) {
 			if set.Kind() == topology.KindDNS {
-				sets[set] = setOfName(set)
+				sets[set] = o.setOfName(set)
 				continue
 			}
 			var nodes []corev1.Node
@@ -158,7 +188,7 @@ func (o *oracle) expectFirewalls() {
 	for i := range o.clusterPolicies {
 		read, _ := o.clusterFacts(&o.clusterPolicies[i])
 		for _, set := range topology.ClusterPolicyNames(read) {
-			sets[set] = setOfName(set)
+			sets[set] = o.setOfName(set)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(sets)) {
@@ -166,8 +196,36 @@ func (o *oracle) expectFirewalls() {
 	}
 }
 
+// wildcards is what nodes are to observe. The histories have no name servers that pods use.
+func (o *oracle) wildcards() *networkv1alpha1.NodeWildcards {
+	var sets []unit.Key
+	for i := range o.firewalls {
+		read, _ := facts.ParseEgressFirewall(&o.firewalls[i], nil)
+		sets = append(sets, topology.EgressFirewallSets(read)...)
+	}
+	for i := range o.clusterPolicies {
+		read, _ := o.clusterFacts(&o.clusterPolicies[i])
+		sets = append(sets, topology.ClusterPolicyNames(read)...)
+	}
+	if !slices.Contains(sets, topology.DNSKey(aWildcard)) {
+		return nil
+	}
+	return &networkv1alpha1.NodeWildcards{Names: []string{aWildcard}}
+}
+
 // setOfName is the set of the addresses of a DNS name.
-func setOfName(set unit.Key) unit.Unit {
+func (o *oracle) setOfName(set unit.Key) unit.Unit {
+	if set.Name() == aWildcard {
+		addresses := map[netip.Addr]bool{}
+		for _, nn := range o.networks {
+			for _, w := range nn.Status.Wildcards {
+				for _, a := range w.Addresses {
+					addresses[netip.MustParseAddr(string(a))] = true
+				}
+			}
+		}
+		return topology.AddressSetUnit(set, slices.SortedFunc(maps.Keys(addresses), netip.Addr.Compare))
+	}
 	answer, _ := lookup(context.Background(), set.Name())
 	return topology.AddressSetUnit(set, answer.Addresses)
 }
@@ -180,7 +238,7 @@ func (o *oracle) checkFirewalls() {
 		named, bad := false, false
 		for _, rule := range firewall.Spec.Egress {
 			named = named || rule.To.DNSName != ""
-			bad = bad || strings.HasPrefix(rule.To.DNSName, "bad.")
+			bad = bad || strings.HasPrefix(rule.To.DNSName, "bad.") || rule.To.DNSName == aWildcard
 		}
 		for kind, want := range map[string]struct{ there, yes bool }{
 			networkv1alpha1.ConditionReady: {true, invalid == nil}, networkv1alpha1.ConditionResolved: {named && invalid == nil, !bad},

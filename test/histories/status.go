@@ -48,7 +48,8 @@ func (o *oracle) checkNetwork(nn *networkv1alpha1.NodeNetwork) {
 	if err != nil {
 		o.complain("ClusterNetwork: %w", err)
 	}
-	settings := facts.Settings{MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway, PhysicalNetworks: physical}
+	settings := facts.Settings{MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway, PhysicalNetworks: physical,
+		Wildcards: o.wildcards()}
 	want, err := facts.NodeSpec(nn.Spec, o.plan, others, settings)
 	if err != nil || !equality.Semantic.DeepEqual(want, nn.Spec) {
 		o.complain("NodeNetwork %s has spec %+v, want %+v (%v)", nn.Name, nn.Spec, want, err)

@@ -162,6 +162,8 @@ var table = []rule{
 		"golang.org/x/net/icmp", "golang.org/x/net/ipv6", "golang.org/x/sys/unix", "google.golang.org/grpc", "k8s.io/cri-api",
 		"k8s.io/kubelet", "github.com/osrg/gobgp/v3", "google.golang.org/protobuf"),
 		never: below("controllers", "pkg/topology", "pkg/ovn/nbdb")},
+	{packages: "pkg/agent/wildcards", direct: append(below("pkg/resolver", "apis"), "github.com/go-logr/logr",
+		"golang.org/x/net/bpf", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys/unix"), never: append(clients, "os/exec")},
 	{packages: "config", never: append(clients, network...)},
 	{packages: "pkg/install/render", direct: append(below("config", "pkg/install/member", "pkg/install/pki",
 		"pkg/ports", "pkg/install/programs", "apis"), "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"),

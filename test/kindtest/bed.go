@@ -95,6 +95,7 @@ func New(t *testing.T, kinds func(*kind.Env) []*kind.Kind, name string, prepare 
 		Addresses: alloc.New(now), Names: resolver.New(nil, now), Served: &kind.Served{},
 		Reserved:     lookup.Lookup{Client: lazy, Indexes: lookup.Indexes{ByAddress: byAddress, ByService: byService}},
 		HasNoNetwork: func(string) bool { return false },
+		Wildcards:    func(context.Context) ([]string, error) { return nil, nil },
 	}
 	env.Floating = claim.New(lazy, lazy, now)
 	env.Selectors = selection.NewSelectors(env.Triggers)

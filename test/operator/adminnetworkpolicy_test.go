@@ -81,11 +81,11 @@ func (w *world) adminPolicies() {
 		"1 from-lport pass: ip4.dst == 172.18.0.11", "3 to-lport allow-related: ip")
 	w.policyRules("baselineadminnetworkpolicy/default", "3 from-lport allow-related: ip6.dst == 2001:db8::/32")
 
-	// Wildcards are not supported: the condition reports it, and the rule allows nothing.
+	// Nodes report the addresses of a wildcard. For that they need the cluster's name servers.
 	guard.Spec.Egress[1] = policyv1alpha1.AdminNetworkPolicyEgressRule{Action: policyv1alpha1.AdminNetworkPolicyRuleActionAllow,
 		To: []policyv1alpha1.AdminNetworkPolicyEgressPeer{{DomainNames: []policyv1alpha1.DomainName{"*.example.org"}}}}
 	w.must(api.Update(w.Context(), guard))
-	w.inForce(guard, metav1.ConditionFalse, `domainNames[0]: "*.example.org": wildcards are not supported`)
+	w.inForce(guard, metav1.ConditionTrue, "*.example.org: the cluster's name servers are unknown")
 	w.policyRules("adminnetworkpolicy/guard", "1 from-lport drop: ip4.dst == 192.0.2.0/24 && tcp.dst == 443",
-		"3 to-lport allow-related: ip")
+		"1 from-lport pass: (ip4.dst == $dns_.example.org_IPv4 || ip6.dst == $dns_.example.org_IPv6)", "3 to-lport allow-related: ip")
 }

@@ -86,11 +86,13 @@ type EgressFirewallDestination struct {
 	CIDRSelector string `json:"cidrSelector,omitempty"`
 
 	// dnsName is a DNS name, "www.example.com". The operator resolves it, and resolves it again when the answers
-	// expire. Case and a trailing dot do not matter. Wildcards are not supported. For an IP address use cidrSelector.
+	// expire. "*.example.com" is all names below example.com, at any depth, without example.com itself, with the
+	// addresses that pods get for them from the cluster's name servers. Case and a trailing dot do not matter. For an IP
+	// address use cidrSelector.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=254
-	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.)+[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.?$`
+	// +kubebuilder:validation:Pattern=`^(\*\.)?([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.)+[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.?$`
 	// +kubebuilder:validation:XValidation:rule="!isIP(self) || self.contains(':')",message="an IP address is not a DNS name",messageExpression="self + ' is an IP address, not a DNS name: use cidrSelector ' + self + '/32'",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="isIP(self) || !self.matches('(^|[.])([0-9]+|0[xX][0-9A-Fa-f]*)[.]?$')",message="the last label of a DNS name is not a number",messageExpression="self + ' is not a DNS name: its last label is a number, as in an IP address'",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.size() <= 253 || self.endsWith('.')",message="a DNS name has at most 253 characters, without the dot at its end",reason=FieldValueInvalid

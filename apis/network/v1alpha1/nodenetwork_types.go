@@ -147,6 +147,50 @@ type NodeNetworkSpec struct {
 	// bgp is what the node announces by BGP. It is absent unless a BGPPeer selects the node.
 	// +optional
 	BGP *NodeBGP `json:"bgp,omitempty"`
+
+	// wildcards are the DNS names with wildcards whose addresses the node observes. It is absent without such a name.
+	// +optional
+	Wildcards *NodeWildcards `json:"wildcards,omitempty"`
+}
+
+// Limits of a NodeNetwork's wildcards.
+const (
+	// MaxWildcards is how many names with wildcards a cluster may use.
+	MaxWildcards = 256
+	// MaxWildcardAddresses is how many addresses a node keeps for all of them, and MaxAddressesOfWildcard for one.
+	MaxWildcardAddresses   = 4000
+	MaxAddressesOfWildcard = 1000
+)
+
+// NodeWildcards says which answers of name servers a node observes.
+type NodeWildcards struct {
+	// names are the names, "*.example.com", in lower case and sorted.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=253
+	Names []string `json:"names,omitempty"`
+
+	// nameservers are the addresses whose answers count.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Nameservers []IP `json:"nameservers,omitempty"`
+}
+
+// ObservedWildcard is what pods of a node got as answers for the names that a wildcard matches.
+type ObservedWildcard struct {
+	// name is the name with its wildcard, "*.example.com".
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// addresses are the addresses, sorted. An address stays for an hour after its last answer, or for the answer's TTL
+	// if that is longer, up to a day.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	Addresses []IP `json:"addresses,omitempty"`
 }
 
 // NodeGateway is the desired configuration of the node's link to the outside.
@@ -276,6 +320,13 @@ type NodeNetworkStatus struct {
 	// +listMapKey=peer
 	// +kubebuilder:validation:MaxItems=16
 	BGP []NodeBGPSession `json:"bgp,omitempty"`
+
+	// wildcards are the addresses that pods of this node got for the names of spec.wildcards.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	Wildcards []ObservedWildcard `json:"wildcards,omitempty"`
 
 	// agentVersion is the version of the agent that wrote this.
 	// +optional

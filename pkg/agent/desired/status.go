@@ -70,6 +70,9 @@ func NodeStatus(nn *networkv1alpha1.NodeNetwork, h Health) networkv1alpha1.NodeN
 	if nn.Spec.BGP == nil {
 		meta.RemoveStatusCondition(&want.Conditions, networkv1alpha1.ConditionRoutesAnnounced)
 	}
+	if nn.Spec.Wildcards == nil {
+		meta.RemoveStatusCondition(&want.Conditions, networkv1alpha1.ConditionWildcardsObserved)
+	}
 	if c := refusedTopology(nn); c != nil && ready.Status == metav1.ConditionTrue {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, networkv1alpha1.ReasonNotReady, c.Type+": "+c.Message
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/learning"
 	"github.com/weft-network/weft/pkg/agent/nodeevents"
 	"github.com/weft-network/weft/pkg/agent/prober"
+	"github.com/weft-network/weft/pkg/agent/wildcards"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
@@ -68,6 +69,7 @@ type Reconciler struct {
 	Gateway     *gateway.Gateway
 	BGP         *bgp.Speaker
 	Learning    *learning.Keeper
+	Wildcards   *wildcards.Watch
 	// Running ends with the agent. It outlives a reconciliation.
 	Running context.Context
 
@@ -172,6 +174,9 @@ func (r *Reconciler) apply(ctx context.Context, node *corev1.Node, nn *networkv1
 	if announced := r.applyBGP(spec.BGP, &h.Status); spec.BGP != nil {
 		h.Notes = append(h.Notes, announced)
 	}
+	if observed := r.applyWildcards(spec.Wildcards, &h.Status); spec.Wildcards != nil {
+		h.Notes = append(h.Notes, observed)
+	}
 	r.Gateway.ReportGatewayNetwork(&h.Status)
 	if r.OVS.Connected() {
 		h.Status.Move = r.Gateway.Move()
@@ -190,6 +195,21 @@ func (r *Reconciler) applyBGP(spec *networkv1alpha1.NodeBGP, status *networkv1al
 		if session.State != networkv1alpha1.BGPEstablished && session.Message != "" && stage.Err == nil {
 			stage.Reason, stage.Err = networkv1alpha1.ReasonSessionsDown, fmt.Errorf("BGPPeer %s: %s", session.Peer, session.Message)
 		}
+	}
+	return stage
+}
+
+// applyWildcards observes the addresses of names with wildcards. Without a NodeNetwork the node observes nothing.
+func (r *Reconciler) applyWildcards(want *networkv1alpha1.NodeWildcards, status *networkv1alpha1.NodeNetworkStatus) desired.Stage {
+	stage := desired.Stage{Type: networkv1alpha1.ConditionWildcardsObserved}
+	err := r.Wildcards.Apply(r.Running, want, status.Wildcards)
+	var full bool
+	status.Wildcards, full = r.Wildcards.Known()
+	switch {
+	case err != nil:
+		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
+	case full:
+		stage.Reason, stage.Err = networkv1alpha1.ReasonTooManyAddresses, wildcards.ErrFull
 	}
 	return stage
 }

@@ -8,9 +8,10 @@ func NamespacePorts(namespace string) string {
 	return "ns_" + strings.ReplaceAll(namespace, "-", ".")
 }
 
-// AddressSet is the address set of one family ("IPv4", "IPv6") for a kind and name. A name has no underscore.
+// AddressSet is the address set of one family ("IPv4", "IPv6") for a kind and name. A name has no underscore, and an asterisk
+// only before its first dot. OVN allows no asterisk; without it the name begins with a dot, as no other name does.
 func AddressSet(kind, name, family string) string {
-	return kind + "_" + strings.ReplaceAll(name, "-", "_") + "_" + family
+	return kind + "_" + strings.ReplaceAll(strings.TrimPrefix(name, "*"), "-", "_") + "_" + family
 }
 
 // ManagementPorts is the port group of the management ports of all nodes.

@@ -1,0 +1,12 @@
+package wildcards
+
+import (
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weft-network/weft/test/isolation"
+)
+
+func TestMain(m *testing.M) { os.Exit(isolation.Run(unix.CLONE_NEWNET|unix.CLONE_NEWPID, m.Run)) }
