@@ -133,8 +133,8 @@ func (r *DNS) apply(ctx context.Context, key unit.Key) error {
 
 // stateOf returns the part of a name's state that firewalls report.
 func (r *DNS) stateOf(name string) string {
-	_, queried, err := r.Resolver.Known(name)
-	return fmt.Sprint(queried, err)
+	addresses, queried, err := r.Resolver.Known(name)
+	return fmt.Sprint(queried, err, len(addresses) > 0)
 }
 
 // Frozen is a resolver for plans. It sends no queries and forgets nothing.

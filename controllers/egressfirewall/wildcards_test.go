@@ -64,7 +64,7 @@ func TestReconcileWildcard(t *testing.T) {
 		nn.Status.Wildcards = nil
 		b.Update(nn)
 	}
-	want.Units = setWith(b, key)
+	want = kindtest.Outcome{Units: setWith(b, key), Enqueued: user} // the condition says that no pod has resolved a name
 	kindtest.Expect(t, want, b.Reconcile("", wildcard))
 	b.ReconcileKind(topology.KindEgressFirewall, "demo", "default")
 	if have := conditions(b); !strings.Contains(have, "Resolved True of generation 4 AsExpected: no pod has resolved a name of "+wildcard) {
