@@ -54,11 +54,16 @@ func (r *Reconciler) everyNode(ctx context.Context, _ client.Object) (requests [
 	return requests
 }
 
-// nodeChanged passes changes of the node's addresses.
+// nodeChanged passes changes of the node's addresses, and of whether it may carry egress IPs.
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
+	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses) || carries(before) != carries(after)
+}
+
+func carries(node *corev1.Node) bool {
+	_, labelled := node.Labels[networkv1alpha1.EgressAssignableLabel]
+	return labelled
 }
 
 // networkChanged passes changes of the spec, the chassis, the link and our own condition. A write of the condition

@@ -162,6 +162,7 @@ func newAgent(ctx context.Context, mgr ctrl.Manager, o Options) *agent {
 	a.later = func() { a.trigger.EnqueueAfter(request, gateway.RetryMove) }
 	a.cni = &cniconfig.Config{Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, BinSource: o.BinSource}
 	a.bindings = &bindings.Bindings{
+		Node:    o.Node,
 		Remotes: o.Southbound, TLS: o.TLS, Observer: o.Observer, Log: ctrl.Log.WithName("southbound"),
 		Changed: a.changed, Counted: a.counted,
 	}
@@ -265,7 +266,7 @@ func concernsNode(row model.Model, event ovndb.RowEvent) bool {
 		return event != ovndb.RowUpdated || row.Name != names.IntegrationBridge
 	case *vswitchdb.Interface:
 		// Host links on a bridge and patch ports have no logical port, and flows contain their OpenFlow port numbers.
-		return row.Name == names.ManagementInterface || row.ExternalIDs["iface-id"] == "" && (row.Type == "" || row.Type == "patch")
+		return row.Name == names.ManagementInterface || row.Name == names.EgressInterface || row.ExternalIDs["iface-id"] == "" && (row.Type == "" || row.Type == "patch")
 	}
 	return false
 }

@@ -19,9 +19,8 @@ type Carrier struct {
 	Networks []netip.Prefix
 	// Families are the address families of pods: true for IPv4 and false for IPv6.
 	Families []bool
-	// Router means that the node has a gateway router. Local means that its gateway mode is Local, so that it never
-	// gets one.
-	Router, Local bool
+	// Router means that the node has a gateway router.
+	Router bool
 	// Unreachable means that the node does not respond while another carrier does.
 	Unreachable bool
 	// Carries counts the addresses of other EgressIPs that the node carries.
@@ -30,8 +29,13 @@ type Carrier struct {
 
 // Assignable reports whether a node may carry egress IPs: it has the label, is schedulable and is not being deleted.
 func Assignable(node *corev1.Node) bool {
+	return carries(node) && !node.Spec.Unschedulable && node.DeletionTimestamp.IsZero()
+}
+
+// carries reports whether a node has the label of nodes that may carry egress IPs.
+func carries(node *corev1.Node) bool {
 	_, labelled := node.Labels[networkv1alpha1.EgressAssignableLabel]
-	return labelled && !node.Spec.Unschedulable && node.DeletionTimestamp.IsZero()
+	return labelled
 }
 
 // Assignment is an address and the node that carries it.
@@ -84,7 +88,7 @@ func AssignEgressIPs(addresses []netip.Addr, current []Assignment, carriers []Ca
 
 // CarrierOf computes a carrier from a node's gateway.
 func CarrierOf(g Gateway) Carrier {
-	c := Carrier{Node: g.Node.Name, Networks: g.Addresses, Router: g.HasRouter(), Local: g.Mode == networkv1alpha1.GatewayLocal}
+	c := Carrier{Node: g.Node.Name, Networks: g.Addresses, Router: g.HasRouter() || g.HasEgressRouter()}
 	for _, join := range g.Join {
 		c.Families = append(c.Families, join.Addr().Is4())
 	}
@@ -176,10 +180,6 @@ func whyNot(address netip.Addr, carriers []Carrier) (reason, message string) {
 	if silent := with(func(c Carrier) bool { return c.Router && c.Unreachable }); len(silent) > 0 {
 		return networkv1alpha1.ReasonNodesUnreachable, carrierNames(silent) +
 			" do not respond, and no other node can carry the address"
-	}
-	if local := with(func(c Carrier) bool { return c.Local }); len(local) == len(near) {
-		return networkv1alpha1.ReasonUnsupportedGatewayMode, "the gateway mode of " + carrierNames(local) +
-			" is Local: only a node in Shared mode carries egress IPs"
 	}
 	if ready := with(func(c Carrier) bool { return c.Router }); len(ready) > 0 {
 		return networkv1alpha1.ReasonNoAssignableNode,

@@ -26,7 +26,7 @@ func carrying(n int) func(*facts.Carrier) {
 
 func unreachable(c *facts.Carrier) { c.Unreachable = true }
 
-func local(c *facts.Carrier) { c.Router, c.Local = false, true }
+func routerless(c *facts.Carrier) { c.Router = false }
 
 // TestAssign uses "192.0.2.7 n1" for an address on a node, and "192.0.2.7 ?Reason" for an address without a node.
 func TestAssign(t *testing.T) {
@@ -53,8 +53,8 @@ func TestAssign(t *testing.T) {
 			[]facts.Carrier{carrier("n1"), carrier("n2")}, "192.0.2.8 n2, 192.0.2.7 n1"},
 		"no carrier":      {"192.0.2.7", "", nil, "192.0.2.7 ?NoAssignableNode"},
 		"another network": {"203.0.113.7", "", []facts.Carrier{carrier("n1")}, "203.0.113.7 ?NotOnNodeNetwork"},
-		"Local mode": {"192.0.2.7", "192.0.2.7 n1", []facts.Carrier{carrier("n1", local)},
-			"192.0.2.7 ?UnsupportedGatewayMode"},
+		"no router yet": {"192.0.2.7", "192.0.2.7 n1", []facts.Carrier{carrier("n1", routerless)},
+			"192.0.2.7 ?NoAssignableNode"},
 		"only silent ones are left": {"192.0.2.7 192.0.2.8", "",
 			[]facts.Carrier{carrier("n1"), carrier("n2", unreachable)}, "192.0.2.7 n1, 192.0.2.8 ?NodesUnreachable"},
 		"more addresses than nodes": {"192.0.2.7 192.0.2.8", "", []facts.Carrier{carrier("n1")},

@@ -17,9 +17,11 @@ type CarriedAddress struct {
 	Node    string
 	// Join holds the addresses of the node's gateway router on the join switch, Clusters the CIDRs of all pods.
 	Join, Clusters []netip.Prefix
-	// Own is the router's own address of the family. It is invalid where pods keep their address. Traffic to other
-	// nodes has this address, with or without an EgressIP.
+	// Own is the router's own address of the family. It is invalid where pods keep their address, and in Local mode.
+	// Traffic to other nodes has this address, with or without an EgressIP.
 	Own netip.Addr
+	// ByHost means that the address leads through the host, in Local mode.
+	ByHost bool
 }
 
 // EgressIP holds the facts for topology.EgressIPUnit.
@@ -46,7 +48,7 @@ func ParseEgressIP(e *networkv1alpha1.EgressIP, gateways map[string]Gateway) (Eg
 		if err != nil {
 			return facts, fmt.Errorf("status.items[%d].egressIP: %w", i, err)
 		}
-		if g, known := gateways[item.Node]; known && g.HasRouter() {
+		if g, known := gateways[item.Node]; known && (g.HasRouter() || g.HasEgressRouter()) {
 			facts.Carried = append(facts.Carried, g.carry(address))
 		}
 	}
@@ -55,9 +57,9 @@ func ParseEgressIP(e *networkv1alpha1.EgressIP, gateways map[string]Gateway) (Eg
 
 // carry returns an address that the node of a gateway carries.
 func (g Gateway) carry(address netip.Addr) CarriedAddress {
-	carried := CarriedAddress{Address: address, Node: g.Node.Name, Join: g.Join, Clusters: g.Clusters}
+	carried := CarriedAddress{Address: address, Node: g.Node.Name, Join: g.Join, Clusters: g.Clusters, ByHost: !g.HasRouter()}
 	for _, own := range g.Addresses {
-		if g.SNAT && own.Addr().Is4() == address.Is4() {
+		if g.SNAT && g.HasRouter() && own.Addr().Is4() == address.Is4() {
 			carried.Own = own.Addr()
 		}
 	}

@@ -25,6 +25,8 @@ type Gateway struct {
 	Bridge    string
 	MAC       net.HardwareAddr
 	Addresses []netip.Prefix
+	// Carries means that the node may carry egress IPs.
+	Carries bool
 	// NextHops are the routers outside.
 	NextHops []netip.Addr
 	// Join holds the gateway router's addresses on the join switch, Clusters the CIDRs of all pods.
@@ -91,7 +93,7 @@ func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, 
 	}
 	g := Gateway{Node: facts, Mode: status.Mode, Bridge: status.Bridge,
 		SNAT: nn.Spec.Gateway.SNAT != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU),
-		Alone: alone(status)}
+		Alone: alone(status), Carries: carries(node)}
 	if status.MACAddress != "" {
 		if g.MAC, err = parseMAC(string(status.MACAddress)); err != nil {
 			return g, fmt.Errorf("NodeNetwork %s: status.gateway.macAddress: %w", nn.Name, err)
@@ -184,6 +186,12 @@ func alone(status *networkv1alpha1.NodeGatewayStatus) bool {
 // HasRouter reports whether the node has a gateway router.
 func (g Gateway) HasRouter() bool {
 	return g.Mode != networkv1alpha1.GatewayLocal && len(g.Addresses) > 0 && g.Node.Chassis != "" && g.Bridge != ""
+}
+
+// HasEgressRouter reports whether the node has a gateway router in Local mode. It only carries egress IPs, and the host is its
+// next hop.
+func (g Gateway) HasEgressRouter() bool {
+	return g.Mode == networkv1alpha1.GatewayLocal && g.Carries && len(g.Addresses) > 0 && len(g.Join) > 0 && g.Node.Chassis != ""
 }
 
 // WaysOut returns the next hops, at most one per family, by which floating addresses of the node's pods leave: the join

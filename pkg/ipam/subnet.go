@@ -98,6 +98,18 @@ func LocalNodePorts() []netip.Addr {
 	return []netip.Addr{netip.AddrFrom4([4]byte{169, 254, 169, 3}), netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x69, 15: 3})}
 }
 
+// EgressLink returns the networks of the link between a node's host and its gateway router in Local mode, with the host's
+// addresses or the router's. Each node has the same. The IPv4 network is first.
+func EgressLink(router bool) []netip.Prefix {
+	last := byte(9)
+	if router {
+		last = 10
+	}
+	const lengthIPv4, lengthIPv6 = 30, 126
+	return []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{169, 254, 169, last}), lengthIPv4),
+		netip.PrefixFrom(netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x69, 15: last}), lengthIPv6)}
+}
+
 // FirstPod returns the first pod address of a subnet.
 func FirstPod(subnet netip.Prefix) netip.Addr { return offset(subnet, firstPod) }
 

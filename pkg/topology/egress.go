@@ -83,6 +83,10 @@ func (e egressIP) routers(like netip.Addr) (hops []string) {
 
 // addTranslation makes the address the source of the pods' packets on the router that carries it.
 func (e egressIP) addTranslation(u *unit.Unit, c facts.CarriedAddress) {
+	if c.ByHost {
+		u.Members = append(u.Members, unit.Membership{Parent: addressSetRef(names.EgressAddresses(c.Node, names.Family(c.Address))),
+			Column: "addresses", Element: c.Address.String()})
+	}
 	for _, cluster := range c.Clusters {
 		if cluster.Addr().Is4() != c.Address.Is4() {
 			continue

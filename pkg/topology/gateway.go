@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -27,7 +28,7 @@ const (
 type gateway struct{ facts.Gateway }
 
 // GatewayUnit returns a unit with the node's connection to the outside: in Shared mode a gateway router with its
-// external switch, in Local mode routes through the management port. While the agent has not found any addresses, the
+// external switch, in Local mode routes through the management port, and a gateway router if the node carries egress IPs. While the agent has not found any addresses, the
 // unit only sets the node's own address.
 func GatewayUnit(read facts.Gateway) unit.Unit {
 	g := gateway{read}
@@ -48,6 +49,9 @@ func GatewayUnit(read facts.Gateway) unit.Unit {
 	}
 	if g.Mode == networkv1alpha1.GatewayLocal {
 		g.addSourceRoutes(&u, facts.ManagementAddresses(g.Node.Subnets))
+		if g.HasEgressRouter() {
+			g.addEgressRouter(&u)
+		}
 		return u
 	}
 	if !g.HasRouter() {
@@ -88,17 +92,26 @@ func IsGatewayOf(rows []unit.Row, n facts.Node) bool {
 
 // addRouter adds the gateway router and its link to the join switch.
 func (g gateway) addRouter(u *unit.Unit) {
-	router, node := routerRef(names.GatewayRouter(g.Node.Name)), g.Node
-	options := map[string]string{
-		"chassis": node.Chassis,
+	g.addRouterWith(u, map[string]string{
 		// Replies from a backend on another node must return through this router.
 		"lb_force_snat_ip": "router_ip",
 		// The host and OVN share an address. In one zone they do not choose the same port.
 		"snat-ct-zone": "0",
+	})
+	addGroups(u, routerRef(names.GatewayRouter(g.Node.Name)), names.ClusterLoadBalancers, names.RouterLoadBalancers,
+		names.NodeLoadBalancers(g.Node.Name))
+}
+
+// addRouterWith adds the gateway router with further options, and its link to the join switch.
+func (g gateway) addRouterWith(u *unit.Unit, further map[string]string) {
+	router, node := routerRef(names.GatewayRouter(g.Node.Name)), g.Node
+	options := map[string]string{
+		"chassis": node.Chassis,
 		// The join switch has as many routers as nodes, and northd would create flows for each pair.
 		"dynamic_neigh_routers": "true", "always_learn_from_arp_request": "false", "mac_binding_age_threshold": neighbourAge,
 		requestedTunnelKey: key(gatewayKeys + node.ID),
 	}
+	maps.Copy(options, further)
 	rtoj := g.routerPort(names.RouterToJoin(names.GatewayRouter(node.Name)), joinMAC(ipam.Addresses(g.Join)), g.Join, gatewayToJoinKey)
 	jtor := routerTypePort(names.JoinToRouter(names.GatewayRouter(node.Name)), rtoj.Name, joinToGatewayKeys+node.ID)
 	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.GatewayRouter(node.Name),
@@ -106,7 +119,6 @@ func (g gateway) addRouter(u *unit.Unit) {
 	u.Members = append(u.Members,
 		unit.Membership{Parent: router, Column: "ports", Element: rtoj.UUID},
 		unit.Membership{Parent: switchRef(names.JoinSwitch), Column: "ports", Element: jtor.UUID})
-	addGroups(u, router, names.ClusterLoadBalancers, names.RouterLoadBalancers, names.NodeLoadBalancers(node.Name))
 }
 
 // addExternalSwitch adds the switch that leads outside, and the gateway router's link to it.
@@ -162,15 +174,20 @@ func (g gateway) addRoutes(u *unit.Unit) {
 		// The source routes of pods must not lead replies of this router's balancers to another gateway.
 		own := join.Addr().String()
 		addRoute(u, names.ClusterRouter, &nbdb.LogicalRouterStaticRoute{IPPrefix: own, Nexthop: own})
-		for _, cluster := range g.Clusters {
-			if cluster.Addr().Is4() == join.Addr().Is4() {
-				addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: cluster.String(),
-					Nexthop: ipam.Gateway(join.Masked()).String()})
-			}
-		}
+		g.addRoutesInside(u, join)
 	}
 	for _, hop := range g.NextHops {
 		addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: defaultRoute(hop), Nexthop: hop.String(), OutputPort: &outside})
+	}
+}
+
+// addRoutesInside adds the gateway router's routes to pods, by its address on the join switch.
+func (g gateway) addRoutesInside(u *unit.Unit, join netip.Prefix) {
+	for _, cluster := range g.Clusters {
+		if cluster.Addr().Is4() == join.Addr().Is4() {
+			addRoute(u, names.GatewayRouter(g.Node.Name), &nbdb.LogicalRouterStaticRoute{IPPrefix: cluster.String(),
+				Nexthop: ipam.Gateway(join.Masked()).String()})
+		}
 	}
 }
 

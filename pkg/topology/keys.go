@@ -28,6 +28,7 @@ const (
 	gatewayToExternal  = 2
 	externalToGateway  = 1
 	localnetKey        = 2
+	egressPortKey      = 3
 )
 
 // requestedTunnelKey is the option that requests a key from northd (ovn-nb(5)).

@@ -186,13 +186,16 @@ func (r route) hidden(n facts.Gateway) []netip.Addr {
 // ways are the ports by which a packet of a node leaves the cluster: its own port, and the ports of the other gateway
 // routers, which carry egress IPs.
 func (r route) ways(n facts.Gateway) []string {
-	if n.Mode == networkv1alpha1.GatewayLocal {
-		return []string{names.ManagementPort(n.Node.Name)}
-	}
 	var all []string
+	if n.Mode == networkv1alpha1.GatewayLocal {
+		all = append(all, names.ManagementPort(n.Node.Name))
+	}
 	for _, g := range r.World {
-		if g.HasRouter() {
+		switch {
+		case g.HasRouter():
 			all = append(all, names.Localnet(g.Bridge, g.Node.Name))
+		case g.HasEgressRouter():
+			all = append(all, names.EgressPort(g.Node.Name))
 		}
 	}
 	slices.Sort(all)

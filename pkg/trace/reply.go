@@ -30,6 +30,8 @@ func (w World) Reply(leg Leg, t Trace) (reply Leg, ok bool) {
 	back.Chassis, back.To = n.Node.Chassis, names.RouterToSwitch(node)
 	if o.Type == "localnet" {
 		back.From, back.To = "", names.RouterToExternal(names.GatewayRouter(node))
+	} else if o.Port == names.EgressPort(node) {
+		back.To = names.RouterToExternal(names.GatewayRouter(node))
 	} else if slices.ContainsFunc(n.Node.Subnets, func(s netip.Prefix) bool { return s.Contains(back.Destination) }) {
 		back.To = p.Inport
 	}
@@ -44,7 +46,7 @@ func translates(t Trace) bool {
 // nodeOf returns the node at which a packet leaves OVN.
 func nodeOf(o Output, t Trace) string {
 	last := t.Steps[len(t.Steps)-1].Datapath
-	if o.Type == "localnet" {
+	if o.Type == "localnet" || strings.HasPrefix(last, names.ExternalSwitch("")) {
 		return strings.TrimPrefix(last, names.ExternalSwitch(""))
 	}
 	return last

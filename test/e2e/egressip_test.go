@@ -47,8 +47,21 @@ func egressIP(t *testing.T, name, app string) *networkv1alpha1.EgressIP {
 // TestEgressIP gives pods on both nodes an egress IP and checks which source address each server sees: outside the
 // egress IP, inside the cluster the usual addresses. Then the node that carries the egress IP loses its network.
 func TestEgressIP(t *testing.T) {
+	var cells []*cell
+	t.Cleanup(func() { writeCells(t, "egressip-cells.json", cells) })
+	shared := column{networkv1alpha1.GatewayShared, networkv1alpha1.UplinkBridge}
+	t.Cleanup(func() { bed.setGateway(t, cleanup(), shared) })
+	for _, c := range []column{shared, {networkv1alpha1.GatewayLocal, networkv1alpha1.UplinkBridge}} {
+		t.Run(string(c.mode), func(t *testing.T) {
+			bed.setGateway(t, t.Context(), c)
+			cells = append(cells, testEgressIP(t, c)...)
+		})
+	}
+}
+
+func testEgressIP(t *testing.T, c column) (cells []*cell) {
 	o := makeOutside(t)
-	o.column = column{networkv1alpha1.GatewayShared, networkv1alpha1.UplinkBridge}
+	o.column = c
 	o.routePublic(t)
 	plain := bed.peerPod("eip-plain", "n1")
 	bed.run(t, plain)
@@ -63,12 +76,9 @@ func TestEgressIP(t *testing.T) {
 	e := egressIP(t, "e2e", "yes")
 	bed.create(t, e)
 	bed.carried(t, e, carrier)
-
-	var cells []*cell
-	t.Cleanup(func() { writeCells(t, "egressip-cells.json", cells) })
 	try := func(name string, fill func(*matrix)) {
 		t.Run(name, func(t *testing.T) {
-			m := &matrix{mode: name}
+			m := &matrix{mode: string(c.mode) + ", " + name}
 			fill(m)
 			m.try(t)
 			cells = append(cells, m.cells...)
@@ -111,6 +121,7 @@ func TestEgressIP(t *testing.T) {
 	try("selected again", seen(mine))
 	must(t, bed.api.Delete(t.Context(), e))
 	try("deleted", o.addOwn)
+	return cells
 }
 
 // addInside adds the traffic that egress IPs do not affect: to pods, nodes and services, and everything from

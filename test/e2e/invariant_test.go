@@ -127,6 +127,19 @@ func localnetOf(nn *networkv1alpha1.NodeNetwork) string {
 	return ""
 }
 
+// egressPortOf returns the host's port to a node's gateway router in Local mode; empty without one.
+func (b *testbed) egressPortOf(ctx context.Context, nn *networkv1alpha1.NodeNetwork) (string, error) {
+	var node corev1.Node
+	if err := b.api.Get(ctx, client.ObjectKeyFromObject(nn), &node); err != nil {
+		return "", err
+	}
+	_, carries := node.Labels[networkv1alpha1.EgressAssignableLabel]
+	if g := nn.Status.Gateway; carries && g != nil && g.Mode == networkv1alpha1.GatewayLocal {
+		return names.EgressPort(nn.Name), nil
+	}
+	return "", nil
+}
+
 // northboundIs compares the pods' ports and addresses, and the fixed ports of each node and its gateway.
 func (b *testbed) northboundIs(ctx context.Context, pods []corev1.Pod) error {
 	ports, err := b.ports(ctx)
@@ -144,9 +157,17 @@ func (b *testbed) northboundIs(ctx context.Context, pods []corev1.Pod) error {
 			return err
 		}
 		want = append(want, names.SwitchToRouter(n.Name), names.ManagementPort(n.Name))
-		if localnet := localnetOf(nn); localnet != "" {
+		egress, err := b.egressPortOf(ctx, nn)
+		if err != nil {
+			return err
+		}
+		port := localnetOf(nn)
+		if port == "" {
+			port = egress
+		}
+		if port != "" {
 			router := names.GatewayRouter(n.Name)
-			want = append(want, localnet, names.ExternalToRouter(router), names.JoinToRouter(router))
+			want = append(want, port, names.ExternalToRouter(router), names.JoinToRouter(router))
 		}
 	}
 	var wrong error
@@ -226,6 +247,13 @@ func (b *testbed) interfacesAre(ctx context.Context, nn *networkv1alpha1.NodeNet
 		return nil, err
 	}
 	want, have := append(patchesOf(nn), names.ManagementPort(node)), []string{}
+	egress, err := b.egressPortOf(ctx, nn)
+	if err != nil {
+		return nil, err
+	}
+	if egress != "" {
+		want = append(want, egress)
+	}
 	for i := range pods {
 		want = append(want, portOf(&pods[i]))
 	}

@@ -27,6 +27,8 @@ import (
 // chassis. A condition on the binding's reference to the Chassis row would match nothing after that row is recreated.
 // The functions run in the database's event loop and must not block.
 type Bindings struct {
+	// Node is this node's name.
+	Node string
 	// Remotes are the OVSDB remotes until Redirect names others.
 	Remotes  []string
 	TLS      ovndb.TLS
@@ -109,7 +111,9 @@ func (s *Bindings) Start(ctx context.Context, systemID string) {
 				ovsdb.NewCondition("options", ovsdb.ConditionIncludes, ofGateway)},
 			sbdb.ChassisTable: {ovsdb.NewCondition("name", ovsdb.ConditionEqual, systemID)},
 			sbdb.AddressSetTable: {ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.Inside("IPv4")),
-				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.Inside("IPv6"))},
+				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.Inside("IPv6")),
+				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.EgressAddresses(s.Node, "IPv4")),
+				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.EgressAddresses(s.Node, "IPv6"))},
 		},
 		OnConnect: s.connected,
 		OnRow: func(table string, row model.Model, event ovndb.RowEvent) {
@@ -245,6 +249,28 @@ func (s *Bindings) Nodes() map[netip.Addr]string {
 		return nil
 	}
 	return desired.NodeAddresses(ovndb.List(conn, func(*sbdb.AddressSet) bool { return true }))
+}
+
+// ofEgress reports whether a set has the egress IPs that the node's gateway router carries in Local mode.
+func (s *Bindings) ofEgress(set *sbdb.AddressSet) bool {
+	return set.Name == names.EgressAddresses(s.Node, "IPv4") || set.Name == names.EgressAddresses(s.Node, "IPv6")
+}
+
+// Carried returns the egress IPs that the node's gateway router carries in Local mode, sorted.
+func (s *Bindings) Carried() (found []netip.Addr) {
+	conn := s.conn.Load()
+	if conn == nil {
+		return nil
+	}
+	for _, set := range ovndb.List(conn, s.ofEgress) {
+		for _, text := range set.Addresses {
+			if address, err := netip.ParseAddr(text); err == nil {
+				found = append(found, address)
+			}
+		}
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	return found
 }
 
 // Pods returns the number of bindings of pods.

@@ -52,6 +52,8 @@ type HostRules struct {
 	Addresses []netip.Addr
 	// Pods are the networks of all pods.
 	Pods []netip.Prefix
+	// Egress reports whether the node's gateway router leads to the host, in Local mode.
+	Egress bool
 	// Reserved are destinations that are never translated, regardless of Frontends.
 	Reserved  reserved.Table
 	Frontends []Frontend
@@ -114,7 +116,7 @@ func (h HostRules) Table() NftTable {
 			postrouting.Rules = append(postrouting.Rules, h.masquerade(f)...)
 		}
 	}
-	table.Chains = []NftChain{guard(), forward(), output, prerouting, postrouting}
+	table.Chains = []NftChain{guard(), h.forward(), output, prerouting, postrouting}
 	if isLocal || h.Apart {
 		table.Chains = append(table.Chains, filter)
 	}
@@ -216,12 +218,17 @@ func guard() NftChain {
 // forward drops packets that must not pass through the host. These are datagrams to tunnels, from pods or to endpoints
 // elsewhere that this table chose: with the host's address, other nodes would accept them as this node's own. These are
 // also redirects to pods, which only routers on the receiver's own link may send (RFC 792, RFC 4861 §8).
-func forward() NftChain {
+func (h HostRules) forward() NftChain {
 	chain := NftChain{Name: "forward", Type: "filter", Hook: "forward", Priority: "filter", Rules: []string{
 		fmt.Sprintf("iifname %q udp dport %d drop", names.ManagementInterface, ports.Geneve),
 		fmt.Sprintf("oifname %q icmp type redirect drop", names.ManagementInterface),
 		fmt.Sprintf("oifname %q icmpv6 type nd-redirect drop", names.ManagementInterface),
 	}}
+	if h.Egress {
+		// Unsolicited packets to an egress IP would go back and forth between the host and the router.
+		chain.add("iifname %q oifname %q drop", names.EgressInterface, names.EgressInterface)
+		chain.add("iifname %q udp dport %d drop", names.EgressInterface, ports.Geneve)
+	}
 	for _, f := range nftFamilies() {
 		chain.add("ct status dnat udp dport %d %s @beyond%s drop", ports.Geneve, f.destination(), f.suffix)
 	}

@@ -26,6 +26,8 @@ func (r *Gateway) readHostPorts() bool {
 	if r.Bindings.Connected() && r.Attachments.Ready() {
 		r.outside.bindings, r.outside.nodes = r.Bindings.Exposed(), r.Bindings.Nodes()
 		r.outside.answered = r.Bindings.Answered()
+		_, r.outside.egress = r.Bindings.Find(names.EgressPort(r.Node))
+		r.outside.carried = r.Bindings.Carried()
 		r.outside.hostPortsRead = true
 		r.outside.expose(r.outside.bindings)
 	}

@@ -121,6 +121,8 @@ type outside struct {
 	exposed       atomic.Pointer[map[string]bool] // interface IDs of bindings
 	announced     map[netip.Addr]announced        // addresses that came to this node
 	answered      map[netip.Addr]string           // address that the gateway router answers for -> UUID of the binding
+	egress        bool                            // the node has a gateway router of Local mode
+	carried       []netip.Addr                    // egress IPs that this router carries
 }
 
 func newOutside(runDir string) *outside {

@@ -41,5 +41,12 @@ func (r *Gateway) applyLocal(
 	if err := r.giveBack(spec.Gateway); err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}
+	waits, err := r.applyEgress(ctx, spec, link)
+	if err != nil {
+		return networkv1alpha1.ReasonHostError, err
+	}
+	if waits != nil {
+		return networkv1alpha1.ReasonWaitingForTopology, waits
+	}
 	return "", nil
 }

@@ -100,6 +100,29 @@ func open(on Segment) (*socket, error) {
 	return &socket{Segment: on, file: os.NewFile(uintptr(fd), "packet socket"), index: link.Index, mac: link.HardwareAddr}, nil
 }
 
+// Send sends frames by a link of the host.
+func Send(link string, frames ...[]byte) error {
+	socket, err := open(Segment{Link: link})
+	if err != nil {
+		return err
+	}
+	defer socket.file.Close()
+	raw, err := socket.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	for _, frame := range frames {
+		var failed error
+		err := raw.Control(func(fd uintptr) {
+			failed = unix.Sendto(int(fd), frame, 0, &unix.SockaddrLinklayer{Ifindex: socket.index})
+		})
+		if err := errors.Join(err, failed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func networkOrder(n uint16) uint16 {
 	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, n))
 }

@@ -121,6 +121,12 @@ func (u Node) clearSwitch(ctx context.Context) error {
 	if err := engine.Wait(ctx, connected); err != nil {
 		return errors.Join(err, engine.Failure())
 	}
+	if port, ok := ovndb.Find(engine.Conn, &vswitchdb.Interface{Name: names.EgressInterface}); ok {
+		answers := desired.ParseAnswers(port.ExternalIDs)
+		if err := hostnet.Answer(answers.Link, nil, answers.Addresses); err != nil {
+			return err
+		}
+	}
 	for _, unwanted := range unwantedUnits(engine) {
 		if err := engine.Apply(ctx, unwanted); err != nil {
 			return err

@@ -14,6 +14,8 @@ const (
 	RefusalPort = "refusal"
 	// ManagementInterface is the host's end of the management port.
 	ManagementInterface = "ovn-k8s-mp0"
+	// EgressInterface is the host's end of the egress port.
+	EgressInterface = "weft-egress0"
 )
 
 // NodeSwitch is the node's logical switch.
@@ -57,6 +59,9 @@ const PhysicalNetwork = "physnet"
 
 // ManagementPort is the host's port on its node's switch, and the iface-id of ManagementInterface.
 func ManagementPort(node string) string { return "k8s-" + node }
+
+// EgressPort is the host's port on the external switch of its node in Local mode, and the iface-id of EgressInterface.
+func EgressPort(node string) string { return "egress-" + node }
 
 // PodPort is the pod's port on a network, and the iface-id of its interface. Neither a namespace nor a pod's name can
 // contain an underscore, so that the name is unambiguous. The default network has no prefix.

@@ -1,0 +1,44 @@
+package topology
+
+import (
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// addEgressRouter adds the gateway router of a node in Local mode that carries egress IPs. EgressIPUnit sends the pods' packets
+// to it and translates them there, as in Shared mode. They leave through the host:
+//
+//	GR_n1 ── ext_n1 ── weft-egress0 ─▶ the host's routes ─▶ the link outside
+//
+// EgressIPs put their addresses into sets, from which the agent makes the host answer for them.
+func (g gateway) addEgressRouter(u *unit.Unit) {
+	g.addRouterWith(u, nil)
+	router, external := names.GatewayRouter(g.Node.Name), switchRef(names.ExternalSwitch(g.Node.Name))
+	own, host := ipam.EgressLink(true), ipam.Addresses(ipam.EgressLink(false))
+	mac := ipam.MAC(ipam.Addresses(own))
+	rtoe := g.routerPort(names.RouterToExternal(router), mac, own, gatewayToExternal)
+	etor := routerTypePort(names.ExternalToRouter(router), rtoe.Name, externalToGateway)
+	etor.Addresses = []string{mac.String()}
+	port := &nbdb.LogicalSwitchPort{UUID: switchPortUUID(names.EgressPort(g.Node.Name)), Name: names.EgressPort(g.Node.Name),
+		Addresses: []string{ovnexpr.PortAddress{MAC: ipam.MAC(host), Addresses: host}.String()},
+		Options:   map[string]string{requestedTunnelKey: key(egressPortKey), names.RequestedChassis: g.Node.Chassis}}
+	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalSwitch{UUID: external.UUID, Name: names.ExternalSwitch(g.Node.Name),
+		OtherConfig: map[string]string{requestedTunnelKey: key(externalKeys + g.Node.ID)}}},
+		unit.Row{Model: rtoe}, unit.Row{Model: etor}, unit.Row{Model: port})
+	u.Members = append(u.Members,
+		unit.Membership{Parent: routerRef(router), Column: "ports", Element: rtoe.UUID},
+		unit.Membership{Parent: external, Column: "ports", Element: etor.UUID},
+		unit.Membership{Parent: external, Column: "ports", Element: port.UUID})
+	for _, address := range host {
+		u.Rows = append(u.Rows, unit.Row{Model: addressSet(names.EgressAddresses(g.Node.Name, names.Family(address)))})
+	}
+	for _, join := range g.Join {
+		g.addRoutesInside(u, join)
+	}
+	for _, hop := range host {
+		addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: defaultRoute(hop), Nexthop: hop.String(), OutputPort: &rtoe.Name})
+	}
+}
