@@ -266,7 +266,8 @@ func concernsNode(row model.Model, event ovndb.RowEvent) bool {
 		return event != ovndb.RowUpdated || row.Name != names.IntegrationBridge
 	case *vswitchdb.Interface:
 		// Host links on a bridge and patch ports have no logical port, and flows contain their OpenFlow port numbers.
-		return row.Name == names.ManagementInterface || row.Name == names.EgressInterface || row.ExternalIDs["iface-id"] == "" && (row.Type == "" || row.Type == "patch")
+		return row.Name == names.ManagementInterface || row.Name == names.EgressInterface ||
+			row.ExternalIDs["iface-id"] == "" && (row.Type == "" || row.Type == "patch")
 	}
 	return false
 }

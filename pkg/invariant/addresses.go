@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
@@ -36,6 +37,9 @@ func uniqueAddress(v *view) (found []Violation) {
 	}
 	holders := map[place][]any{}
 	hold := func(network string, address netip.Addr, row any) {
+		if onEgressLink(address) {
+			return
+		}
 		if at := (place{network, address}); !slices.Contains(holders[at], row) {
 			holders[at] = append(holders[at], row)
 		}
@@ -66,6 +70,12 @@ func uniqueAddress(v *view) (found []Violation) {
 		}
 	}
 	return found
+}
+
+// onEgressLink reports whether an address is of the link between a node's host and its gateway router in Local mode, which has
+// the same addresses on each node.
+func onEgressLink(address netip.Addr) bool {
+	return slices.ContainsFunc(ipam.EgressLink(true), func(n netip.Prefix) bool { return n.Masked().Contains(address) })
 }
 
 func uniqueMAC(v *view) (found []Violation) {

@@ -73,7 +73,7 @@ func routedNotTranslated(v *view) []Violation {
 	have := map[string]bool{}
 	sets := map[string]bool{}
 	for _, set := range rowsIn[nbdb.AddressSet](v.Northbound, nbdb.AddressSetTable) {
-		if ownerOf(set).Kind() == topology.KindGateway {
+		if ownerOf(set).Kind() == topology.KindGateway && strings.HasPrefix(set.Name, names.AllRouted("")) {
 			sets[set.Name] = true
 			for _, address := range set.Addresses {
 				have[set.Name+" "+address] = true

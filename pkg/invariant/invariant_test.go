@@ -533,6 +533,13 @@ func TestWhatIsNoViolation(t *testing.T) {
 		{"an Overlay address of a pool that was deleted", func(w *world) {
 			w.FloatingIPs[1].Spec.Pool = "gone"
 		}},
+		{"the links of two gateway routers in Local mode", func(w *world) {
+			for _, node := range []string{"n1", "n2"} {
+				w.put(&nbdb.LogicalSwitchPort{UUID: "egress-" + node, Name: "egress-" + node, ExternalIDs: owned(),
+					Addresses: []string{"0a:58:a9:fe:a9:09 169.254.169.9 fd69::9"}})
+				w.put(&nbdb.LogicalSwitch{UUID: "ext_" + node, Name: "ext_" + node, Ports: []string{"egress-" + node}, ExternalIDs: owned()})
+			}
+		}},
 		{"a pool that cannot be read any more, whose pods keep their addresses", func(w *world) {
 			w.IPPools[0].Spec.Ranges = []networkv1alpha1.IPPoolRange{{Addresses: "192.0.2.300"}}
 		}},

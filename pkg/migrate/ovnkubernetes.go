@@ -167,7 +167,6 @@ func ovnEgressIP(i *item) {
 // addEgressIP adds an EgressIP to the manifests. Its nodes must be in mode Shared.
 func (in *inspector) addEgressIP(i *item, made *networkv1alpha1.EgressIP) {
 	i.becomes(fileEgress, made, "")
-	in.plan.needShared = append(in.plan.needShared, "EgressIP "+made.Name)
 	in.step("label the nodes that may carry egress IPs: kubectl label node NODE %s=", networkv1alpha1.EgressAssignableLabel)
 }
 

@@ -8,6 +8,12 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
+// IsEgressRouter reports whether a gateway router only carries egress IPs.
+func IsEgressRouter(router *nbdb.LogicalRouter) bool {
+	_, balances := router.Options[forceSNAT]
+	return !balances && router.Options["chassis"] != ""
+}
+
 // addEgressRouter adds the gateway router of a node in Local mode that carries egress IPs. EgressIPUnit sends the pods' packets
 // to it and translates them there, as in Shared mode. They leave through the host:
 //

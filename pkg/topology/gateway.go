@@ -19,6 +19,8 @@ const (
 	// managementPolicy is the priority of the policies that send pods' packets for their own node to its management
 	// port.
 	managementPolicy = 1004
+	// forceSNAT is the option that hides clients from backends.
+	forceSNAT = "lb_force_snat_ip"
 	// neighbourAge is the time, in seconds, after which a gateway router resolves the MAC of a silent neighbour
 	// again.
 	neighbourAge = "300"
@@ -28,8 +30,8 @@ const (
 type gateway struct{ facts.Gateway }
 
 // GatewayUnit returns a unit with the node's connection to the outside: in Shared mode a gateway router with its
-// external switch, in Local mode routes through the management port, and a gateway router if the node carries egress IPs. While the agent has not found any addresses, the
-// unit only sets the node's own address.
+// external switch, in Local mode routes through the management port, and a gateway router for egress IPs if it may carry
+// any. While the agent has not found any addresses, the unit only sets the node's own address.
 func GatewayUnit(read facts.Gateway) unit.Unit {
 	g := gateway{read}
 	u := unit.Unit{Key: GatewayKey(g.Node.Name)}
@@ -94,7 +96,7 @@ func IsGatewayOf(rows []unit.Row, n facts.Node) bool {
 func (g gateway) addRouter(u *unit.Unit) {
 	g.addRouterWith(u, map[string]string{
 		// Replies from a backend on another node must return through this router.
-		"lb_force_snat_ip": "router_ip",
+		forceSNAT: "router_ip",
 		// The host and OVN share an address. In one zone they do not choose the same port.
 		"snat-ct-zone": "0",
 	})

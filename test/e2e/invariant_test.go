@@ -268,7 +268,7 @@ func (b *testbed) interfacesAre(ctx context.Context, nn *networkv1alpha1.NodeNet
 			err = errors.Join(err, fmt.Errorf("node %s: interface %s: %s", node, name, r.text("error")))
 		case port != "":
 			have = append(have, port)
-			if port != names.ManagementPort(node) {
+			if port != names.ManagementPort(node) && port != egress {
 				links = append(links, name)
 			}
 		case r.text("type") == "patch":

@@ -13,7 +13,4 @@ const (
 	ReasonAddressInUse = "AddressInUse"
 	// ReasonNodesUnreachable: the nodes that could carry the address do not answer.
 	ReasonNodesUnreachable = "NodesUnreachable"
-	// ReasonUnsupportedGatewayMode: the nodes that could carry the address have no gateway router, because their
-	// gateway mode is Local.
-	ReasonUnsupportedGatewayMode = "UnsupportedGatewayMode"
 )

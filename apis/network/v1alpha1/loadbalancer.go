@@ -39,11 +39,14 @@ const (
 // ConditionAnnounced of a LoadBalancerPool: a node answers for each address that a Service has.
 const ConditionAnnounced = "Announced"
 
-// Reasons of ConditionAnnounced, besides ReasonAsExpected, ReasonNotOnNodeNetwork, ReasonUnsupportedGatewayMode and
+// Reasons of ConditionAnnounced, besides ReasonAsExpected, ReasonNotOnNodeNetwork and
 // ReasonDatabaseSchemaTooOld.
 const (
 	// ReasonNoEligibleNode: no node that the pool selects can answer for an address.
 	ReasonNoEligibleNode = "NoEligibleNode"
 	// ReasonNoLocalEndpoints: externalTrafficPolicy is Local, and no eligible node has a ready endpoint.
 	ReasonNoLocalEndpoints = "NoLocalEndpoints"
+	// ReasonUnsupportedGatewayMode: the nodes that could answer have no gateway router for it, because their gateway mode
+	// is Local.
+	ReasonUnsupportedGatewayMode = "UnsupportedGatewayMode"
 )
