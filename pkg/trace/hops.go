@@ -146,6 +146,9 @@ func portText(o Output) string {
 	if node, ok := strings.CutPrefix(o.Port, names.ManagementPort("")); ok {
 		return "the host " + node + ", by " + names.ManagementInterface
 	}
+	if node, ok := strings.CutPrefix(o.Port, names.EgressPort("")); ok && o.Type == "" {
+		return "the host " + node + ", by " + names.EgressInterface
+	}
 	if o.Type == "localnet" {
 		return "the network outside, by bridge and node " + o.Port
 	}

@@ -24,6 +24,7 @@ func (r *Gateway) applyEgress(ctx context.Context, spec networkv1alpha1.NodeNetw
 	if !r.outside.egress {
 		return nil, r.removeEgress(ctx)
 	}
+	r.outside.leadsToHost.Store(true)
 	bridge, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Bridge{Name: names.IntegrationBridge})
 	if !ok {
 		return fmt.Errorf("bridge %s is not there", names.IntegrationBridge), nil
@@ -59,6 +60,7 @@ func (r *Gateway) applyEgress(ctx context.Context, spec networkv1alpha1.NodeNetw
 
 // removeEgress removes the port, and the answers that were recorded with it.
 func (r *Gateway) removeEgress(ctx context.Context) error {
+	r.outside.leadsToHost.Store(false)
 	if _, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Interface{Name: names.EgressInterface}); !ok {
 		return nil
 	}

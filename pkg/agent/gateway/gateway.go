@@ -19,6 +19,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/openflow"
 	"github.com/weft-network/weft/pkg/agent/toobig"
 	"github.com/weft-network/weft/pkg/agent/uplink"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -97,6 +98,9 @@ func (r *Gateway) Links() (named []string) {
 	if name, _ := r.outside.link.Load().(string); name != "" {
 		named = append(named, name)
 	}
+	if r.outside.leadsToHost.Load() {
+		named = append(named, names.EgressInterface)
+	}
 	physical, _ := r.physical.links.Load().([]string)
 	return append(named, physical...)
 }
@@ -106,11 +110,13 @@ func (r *Gateway) Exposes(interfaceID string) bool { return r.outside.exposes(in
 
 // outside is the state of the node's connection to the outside. Only the reconciler uses it.
 type outside struct {
-	runDir  string       // of ovs-vswitchd
-	link    atomic.Value // a string: the name of the watched link
-	bridges map[string]*openflow.Bridge
-	table   nftables.Table
-	udp     map[netip.AddrPort]string // the table's translations of UDP destinations; nil: unknown
+	runDir string       // of ovs-vswitchd
+	link   atomic.Value // a string: the name of the watched link
+	// leadsToHost is whether the host has a port to the gateway router, in Local mode.
+	leadsToHost atomic.Bool
+	bridges     map[string]*openflow.Bridge
+	table       nftables.Table
+	udp         map[netip.AddrPort]string // the table's translations of UDP destinations; nil: unknown
 	// reserved are the destinations that no host port may use; nil: not computed yet.
 	reserved atomic.Pointer[reserved.Table]
 

@@ -90,7 +90,7 @@ func Draw(in Input) Graph {
 	pods := podVertices(in)
 	for _, name := range sorted(in.Nodes) {
 		n := in.Nodes[name]
-		if n.HasRouter() {
+		if n.HasRouter() || n.HasEgressRouter() {
 			join.Below = append(join.Below, gateway(n))
 		}
 		cluster.Below = append(cluster.Below, nodeSwitch(n, in.Pods, pods))
@@ -121,6 +121,10 @@ func byName(ends []trace.End) []trace.End {
 
 // gateway is a node's gateway router, and its way outside.
 func gateway(n facts.Gateway) *Vertex {
+	if n.HasEgressRouter() {
+		return &Vertex{Name: names.GatewayRouter(n.Node.Name), Shape: Router, Detail: "egress IPs",
+			Below: []*Vertex{{Name: names.EgressPort(n.Node.Name), Shape: Outside, Detail: "outside, by the host"}}}
+	}
 	var addresses []string
 	for _, a := range n.Addresses {
 		addresses = append(addresses, a.String())
