@@ -197,7 +197,7 @@ func (w *world) ownerOnNode(address netip.Addr) string {
 		if gateway == nil {
 			continue
 		}
-		for _, text := range gateway.Addresses {
+		for _, text := range linkAddresses(gateway) {
 			if own, err := text.Prefix(); err == nil && own.Addr() == address {
 				return "it belongs to node " + w.networks[i].Name
 			} else if err == nil && facts.IsOfAll(own, address) {
@@ -212,6 +212,15 @@ func (w *world) ownerOnNode(address netip.Addr) string {
 		}
 	}
 	return ""
+}
+
+// linkAddresses lists the node's addresses on the links whose networks may have egress IPs.
+func linkAddresses(gateway *networkv1alpha1.NodeGatewayStatus) []networkv1alpha1.InterfaceAddress {
+	all := slices.Clone(gateway.Addresses)
+	for _, link := range gateway.FurtherLinks {
+		all = append(all, link.Addresses...)
+	}
+	return all
 }
 
 // ownerBalancing returns the LoadBalancerPool that has the address and takes precedence over e.

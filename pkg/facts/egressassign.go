@@ -15,7 +15,8 @@ import (
 // Carrier is a node that may carry egress IPs.
 type Carrier struct {
 	Node string
-	// Networks are the networks of the node's link to the outside, with the node's own addresses.
+	// Networks are the networks of the node's link to the outside, with the node's own addresses; in Local mode of all its
+	// links.
 	Networks []netip.Prefix
 	// Families are the address families of pods: true for IPv4 and false for IPv6.
 	Families []bool
@@ -88,7 +89,7 @@ func AssignEgressIPs(addresses []netip.Addr, current []Assignment, carriers []Ca
 
 // CarrierOf computes a carrier from a node's gateway.
 func CarrierOf(g Gateway) Carrier {
-	c := Carrier{Node: g.Node.Name, Networks: g.Addresses, Router: g.HasRouter() || g.HasEgressRouter()}
+	c := Carrier{Node: g.Node.Name, Networks: slices.Concat(g.Addresses, g.Further), Router: g.HasRouter() || g.HasEgressRouter()}
 	for _, join := range g.Join {
 		c.Families = append(c.Families, join.Addr().Is4())
 	}

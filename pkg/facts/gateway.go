@@ -27,6 +27,8 @@ type Gateway struct {
 	Addresses []netip.Prefix
 	// Carries means that the node may carry egress IPs.
 	Carries bool
+	// Further are the host's addresses on its other links, in Local mode.
+	Further []netip.Prefix
 	// NextHops are the routers outside.
 	NextHops []netip.Addr
 	// Join holds the gateway router's addresses on the join switch, Clusters the CIDRs of all pods.
@@ -110,6 +112,13 @@ func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, 
 	}
 	if err != nil {
 		return g, fmt.Errorf("NodeNetwork %s: %w", nn.Name, err)
+	}
+	for i, link := range status.FurtherLinks {
+		further, err := interfaceAddresses(fmt.Sprintf("status.gateway.furtherLinks[%d].addresses", i), link.Addresses)
+		if err != nil {
+			return g, fmt.Errorf("NodeNetwork %s: %w", nn.Name, err)
+		}
+		g.Further = append(g.Further, further...)
 	}
 	for i, text := range status.NextHops {
 		hop, err := text.Addr()

@@ -1,6 +1,7 @@
 package facts_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -47,11 +48,16 @@ func TestHasEgressRouter(t *testing.T) {
 					JoinAddresses: []networkv1alpha1.InterfaceAddress{"100.64.0.2/16"}, ClusterSubnets: []networkv1alpha1.CIDR{"10.244.0.0/16"},
 					ManagementPort: networkv1alpha1.ManagementPort{MACAddress: "0a:58:0a:f4:00:02"}},
 				Status: networkv1alpha1.NodeNetworkStatus{Chassis: "c1", Gateway: &networkv1alpha1.NodeGatewayStatus{
-					Mode: networkv1alpha1.GatewayLocal, Addresses: []networkv1alpha1.InterfaceAddress{"192.0.2.1/24"}}}}
+					Mode: networkv1alpha1.GatewayLocal, Addresses: []networkv1alpha1.InterfaceAddress{"192.0.2.1/24"},
+					FurtherLinks: []networkv1alpha1.NodeLink{{Name: "eth1",
+						Addresses: []networkv1alpha1.InterfaceAddress{"198.51.100.1/24"}}}}}}
 			c.change(nn, node)
 			g, err := facts.ParseGateway(nn, node)
 			if err != nil || g.HasEgressRouter() != c.want || g.HasEgressRouter() && g.HasRouter() {
 				t.Fatalf("%t, %v; want %t", g.HasEgressRouter(), err, c.want)
+			}
+			if text := fmt.Sprint(facts.CarrierOf(g).Networks); c.want && text != "[192.0.2.1/24 198.51.100.1/24]" {
+				t.Errorf("egress IPs may be in %s", text)
 			}
 			carrier := facts.CarrierOf(g)
 			if carrier.Router != (g.HasEgressRouter() || g.HasRouter()) {

@@ -121,7 +121,42 @@ func testEgressIP(t *testing.T, c column) (cells []*cell) {
 	try("selected again", seen(mine))
 	must(t, bed.api.Delete(t.Context(), e))
 	try("deleted", o.addOwn)
+	if c.mode == networkv1alpha1.GatewayLocal {
+		second := onSecondLink(t, o, carrier)
+		for _, p := range o.pods {
+			bed.relabel(t, p, "egress", "second")
+		}
+		mine = source{"the egress IP of the second link", second}
+		try("by the second link", seen(mine))
+	}
 	return cells
+}
+
+// onSecondLink creates an EgressIP in the network of the nodes' second link, to which a node has a default route of low
+// preference, and returns its addresses.
+func onSecondLink(t *testing.T, o outside, carrier string) []netip.Addr {
+	apart := column{networkv1alpha1.GatewayShared, networkv1alpha1.UplinkInterface}
+	for _, router := range ofMachine(apart.at(lab.Router())).Addresses {
+		for _, node := range []string{"n1", "n2"} {
+			route := []string{"default", "via", router.String(), "dev", secondLink, "metric", "5000"}
+			bed.mustExec(t, node, append([]string{"ip", "route", "add"}, route...)...)
+			t.Cleanup(func() { _, _ = bed.Exec(cleanup(), node, append([]string{"ip", "route", "del"}, route...)...) })
+		}
+	}
+	e := egressIP(t, "second", "second")
+	e.Spec.EgressIPs = nil
+	var addresses []netip.Addr
+	node := apart.at(o.nodes[0])
+	v4, v6 := node.IPv4.Addr().As4(), node.IPv6.Addr().As16()
+	v4[3], v6[14], v6[15] = 200, 2, 0
+	for _, a := range []netip.Addr{netip.AddrFrom4(v4), netip.AddrFrom16(v6)} {
+		addresses = append(addresses, a)
+		e.Spec.EgressIPs = append(e.Spec.EgressIPs, networkv1alpha1.EgressAddress(a.String()))
+	}
+	bed.assignable(t, other(carrier), false)
+	bed.create(t, e)
+	bed.carried(t, e, carrier)
+	return addresses
 }
 
 // addInside adds the traffic that egress IPs do not affect: to pods, nodes and services, and everything from

@@ -390,6 +390,27 @@ type NodeGatewayStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2
 	NextHops []IP `json:"nextHops,omitempty"`
+
+	// furtherLinks are the host's other links with addresses, whose networks may have egress IPs too. They are reported in
+	// Local mode, on nodes that may carry egress IPs.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	FurtherLinks []NodeLink `json:"furtherLinks,omitempty"`
+}
+
+// NodeLink is a link of a node's host.
+type NodeLink struct {
+	// +required
+	// +kubebuilder:validation:MaxLength=15
+	Name string `json:"name"`
+
+	// addresses are the host's global addresses there, with the prefix length of their subnets.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Addresses []InterfaceAddress `json:"addresses,omitempty"`
 }
 
 // ManagementPortStatus is the host's port as it exists.

@@ -1,9 +1,12 @@
 package desired
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
@@ -13,31 +16,72 @@ import (
 // answersKey is the external_ids key of the egress port's Interface that records Answers.
 const answersKey = "weft.dev/answers"
 
-// Answers are the addresses of others for which the host answers on one of its links. They are recorded with the egress port,
-// because the kernel's entries have no owner.
-type Answers struct {
-	Link      string
-	Addresses []netip.Addr
-}
+// Answers are addresses of others for which the host answers, each with the link on which it does. They are recorded with the
+// egress port, because the kernel's entries have no owner.
+type Answers map[netip.Addr]string
 
 // ParseAnswers returns the recorded Answers of an Interface.
-func ParseAnswers(externalIDs map[string]string) (a Answers) {
-	for i, word := range strings.Fields(externalIDs[answersKey]) {
-		if address, err := netip.ParseAddr(word); err == nil {
-			a.Addresses = append(a.Addresses, address)
-		} else if i == 0 {
-			a.Link = word
+func ParseAnswers(externalIDs map[string]string) Answers {
+	a := Answers{}
+	for _, word := range strings.Fields(externalIDs[answersKey]) {
+		link, text, _ := strings.Cut(word, "/")
+		if address, err := netip.ParseAddr(text); err == nil {
+			a[address] = link
 		}
 	}
 	return a
 }
 
+// String returns the record: "eth0/192.0.2.7 eth1/2001:db8::7".
 func (a Answers) String() string {
-	words := []string{a.Link}
-	for _, address := range a.Addresses {
-		words = append(words, address.String())
+	var words []string
+	for _, address := range slices.SortedFunc(maps.Keys(a), netip.Addr.Compare) {
+		words = append(words, a[address]+"/"+address.String())
 	}
 	return strings.Join(words, " ")
+}
+
+// On lists the addresses of one link, sorted.
+func (a Answers) On(link string) (addresses []netip.Addr) {
+	for _, address := range slices.SortedFunc(maps.Keys(a), netip.Addr.Compare) {
+		if a[address] == link {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
+// Without returns the answers that b does not have on the same link.
+func (a Answers) Without(b Answers) Answers {
+	left := maps.Clone(a)
+	maps.DeleteFunc(left, func(address netip.Addr, link string) bool { return b[address] == link })
+	return left
+}
+
+// LinksOf returns on which link the host answers for each carried address: the first with a network that contains it, or else
+// the first.
+func LinksOf(carried []netip.Addr, links []Link) Answers {
+	a := Answers{}
+	for _, address := range carried {
+		at := slices.IndexFunc(links, func(l Link) bool {
+			return slices.ContainsFunc(l.Addresses, func(n netip.Prefix) bool { return n.Masked().Contains(address) })
+		})
+		a[address] = links[max(at, 0)].Name
+	}
+	return a
+}
+
+// FurtherLinks returns the status of the host's links other than the one that leads outside.
+func FurtherLinks(links []Link) (status []networkv1alpha1.NodeLink) {
+	const most = 16
+	for _, l := range links[:min(len(links), most)] {
+		link := networkv1alpha1.NodeLink{Name: l.Name}
+		for _, address := range l.Addresses[:min(len(l.Addresses), most)] {
+			link.Addresses = append(link.Addresses, networkv1alpha1.InterfaceAddress(address.String()))
+		}
+		status = append(status, link)
+	}
+	return status
 }
 
 // EgressKey is the key of EgressPort's unit.

@@ -1,6 +1,7 @@
 package desired_test
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -36,7 +37,7 @@ func TestEgressHost(t *testing.T) {
 
 // The record of the answers is read as it was written.
 func TestAnswersAreRecorded(t *testing.T) {
-	for _, want := range []desired.Answers{{}, {Link: "eth0"}, {Link: "eth0", Addresses: carried}} {
+	for _, want := range []desired.Answers{{}, {carried[0]: "eth0"}, {carried[0]: "eth0", carried[1]: "eth1.5"}} {
 		u := desired.EgressPort("n1", 1400, "bridge", want)
 		for _, row := range u.Rows {
 			iface, ok := row.Model.(*vswitchdb.Interface)
@@ -46,11 +47,41 @@ func TestAnswersAreRecorded(t *testing.T) {
 			if iface.ExternalIDs["iface-id"] != "egress-n1" || *iface.MTURequest != 1400 || *iface.MAC != "0a:58:a9:fe:a9:09" {
 				t.Errorf("interface %+v", iface)
 			}
-			have := desired.ParseAnswers(iface.ExternalIDs)
-			if have.Link != want.Link || !slices.Equal(have.Addresses, want.Addresses) {
+			if have := desired.ParseAnswers(iface.ExternalIDs); !maps.Equal(have, want) {
 				t.Errorf("read %+v, want %+v", have, want)
 			}
 		}
+	}
+}
+
+// An address is answered on the link with its network, and without one on the link outside.
+func TestLinksOf(t *testing.T) {
+	links := []desired.Link{{Name: "eth0", Addresses: []netip.Prefix{netip.MustParsePrefix("198.51.100.1/24")}},
+		{Name: "eth1", Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("2001:db8::1/64")}},
+		{Name: "eth2", Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}}}
+	other := netip.MustParseAddr("203.0.113.9")
+	have := desired.LinksOf(append([]netip.Addr{other, netip.MustParseAddr("198.51.100.7")}, carried...), links)
+	want := desired.Answers{other: "eth0", netip.MustParseAddr("198.51.100.7"): "eth0", carried[0]: "eth1", carried[1]: "eth1"}
+	if !maps.Equal(have, want) {
+		t.Errorf("%v, want %v", have, want)
+	}
+	if on := have.On("eth1"); !slices.Equal(on, carried) {
+		t.Errorf("on eth1 are %v", on)
+	}
+	moved := desired.Answers{other: "eth0", carried[0]: "eth2"}
+	if left := moved.Without(have); !maps.Equal(left, desired.Answers{carried[0]: "eth2"}) {
+		t.Errorf("left are %v", left)
+	}
+}
+
+func TestFurtherLinks(t *testing.T) {
+	many := make([]desired.Link, 20)
+	if status := desired.FurtherLinks(many); len(status) != 16 {
+		t.Errorf("%d links, which the API server refuses", len(status))
+	}
+	status := desired.FurtherLinks([]desired.Link{{Name: "eth1", Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}})
+	if len(status) != 1 || status[0].Name != "eth1" || len(status[0].Addresses) != 1 || status[0].Addresses[0] != "192.0.2.1/24" {
+		t.Errorf("%+v", status)
 	}
 }
 

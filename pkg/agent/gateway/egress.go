@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -19,8 +21,9 @@ import (
 )
 
 // applyEgress connects the host with the node's gateway router of Local mode: the port, the routes to the egress IPs that the
-// router carries, and the answers of the link outside for them. waits says what is not there yet.
-func (r *Gateway) applyEgress(ctx context.Context, spec networkv1alpha1.NodeNetworkSpec, link desired.Link) (waits, err error) {
+// router carries, and the answers for them on the host's links. waits says what is not there yet.
+func (r *Gateway) applyEgress(ctx context.Context, spec networkv1alpha1.NodeNetworkSpec, link desired.Link,
+	further []desired.Link) (waits, err error) {
 	if !r.outside.egress {
 		return nil, r.removeEgress(ctx)
 	}
@@ -29,16 +32,13 @@ func (r *Gateway) applyEgress(ctx context.Context, spec networkv1alpha1.NodeNetw
 	if !ok {
 		return fmt.Errorf("bridge %s is not there", names.IntegrationBridge), nil
 	}
-	want := desired.Answers{Link: link.Name, Addresses: r.outside.carried}
-	former := r.answers()
-	// The record comes before the answers, and names the former ones until they are gone.
-	both := want
-	if former.Link == want.Link {
-		both.Addresses = union(want.Addresses, former.Addresses)
-	} else if err := hostnet.Answer(former.Link, nil, former.Addresses); err != nil {
+	links := append([]desired.Link{link}, further...)
+	want, former := desired.LinksOf(r.outside.carried, links), r.answers()
+	// The record has an answer from before it begins until after it has ended.
+	if err := r.answer(nil, former.Without(want)); err != nil {
 		return nil, err
 	}
-	if err := r.OVS.Apply(ctx, desired.EgressPort(r.Node, int(spec.MTU), bridge.UUID, both)); err != nil {
+	if err := r.OVS.Apply(ctx, desired.EgressPort(r.Node, int(spec.MTU), bridge.UUID, want)); err != nil {
 		return nil, err
 	}
 	row, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Interface{Name: names.EgressInterface})
@@ -46,16 +46,39 @@ func (r *Gateway) applyEgress(ctx context.Context, spec networkv1alpha1.NodeNetw
 		return fmt.Errorf("ovs-vswitchd has not made %s yet", names.EgressInterface), nil
 	}
 	pods := families(spec)
-	if err := hostnet.Apply(names.EgressInterface, desired.EgressHost(want.Addresses, pods.IPv4, pods.IPv6)); err != nil {
+	if err := hostnet.Apply(names.EgressInterface, desired.EgressHost(r.outside.carried, pods.IPv4, pods.IPv6)); err != nil {
 		return nil, err
 	}
-	if err := hostnet.Answer(link.Name, want.Addresses, former.Addresses); err != nil {
+	leaves := maps.Clone(want) // by links other than the one that the main table chooses
+	maps.DeleteFunc(leaves, func(_ netip.Addr, by string) bool { return by == link.Name })
+	if err := hostnet.RouteSources(leaves); err != nil {
 		return nil, err
 	}
-	if err := r.OVS.Apply(ctx, desired.EgressPort(r.Node, int(spec.MTU), bridge.UUID, want)); err != nil {
+	if err := r.answer(want, nil); err != nil {
 		return nil, err
 	}
-	return nil, r.announceFromHost(link)
+	var named []string
+	for _, l := range further {
+		named = append(named, l.Name)
+	}
+	r.outside.further.Store(named)
+	return nil, r.announceFromHost(links, want)
+}
+
+// answer makes the host answer for addresses, and no longer for former ones.
+func (r *Gateway) answer(want, former desired.Answers) error {
+	var links []string
+	for _, link := range slices.Concat(slices.Collect(maps.Values(want)), slices.Collect(maps.Values(former))) {
+		if !slices.Contains(links, link) {
+			links = append(links, link)
+		}
+	}
+	for _, link := range links {
+		if err := hostnet.Answer(link, want.On(link), former.On(link)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // removeEgress removes the port, and the answers that were recorded with it.
@@ -64,8 +87,8 @@ func (r *Gateway) removeEgress(ctx context.Context) error {
 	if _, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Interface{Name: names.EgressInterface}); !ok {
 		return nil
 	}
-	former := r.answers()
-	if err := hostnet.Answer(former.Link, nil, former.Addresses); err != nil {
+	r.outside.further.Store([]string(nil))
+	if err := errors.Join(r.answer(nil, r.answers()), hostnet.RouteSources(nil)); err != nil {
 		return err
 	}
 	return r.OVS.Apply(ctx, unit.Unit{Key: desired.EgressKey()})
@@ -75,34 +98,33 @@ func (r *Gateway) removeEgress(ctx context.Context) error {
 func (r *Gateway) answers() desired.Answers {
 	row, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Interface{Name: names.EgressInterface})
 	if !ok {
-		return desired.Answers{}
+		return nil
 	}
 	return desired.ParseAnswers(row.ExternalIDs)
 }
 
-func union(a, b []netip.Addr) []netip.Addr {
-	all := slices.Concat(a, b)
-	slices.SortFunc(all, netip.Addr.Compare)
-	return slices.Compact(all)
-}
-
-// announceFromHost sends the segment the host's MAC for the egress IPs that came to this node, as announce does in Shared mode.
-func (r *Gateway) announceFromHost(link desired.Link) error {
+// announceFromHost sends each address' segment the host's MAC there for the egress IPs that came to this node, as announce does in
+// Shared mode.
+func (r *Gateway) announceFromHost(links []desired.Link, on desired.Answers) error {
 	next := map[netip.Addr]announced{}
-	for _, address := range r.outside.carried {
-		next[address] = r.outside.announced[address].on(names.EgressPort(r.Node))
+	for address, link := range on {
+		next[address] = r.outside.announced[address].on(link)
 	}
 	due, again := announceDue(next, time.Now())
-	mac, err := net.ParseMAC(link.MAC)
-	if err != nil {
-		return fmt.Errorf("link %s: %w", link.Name, err)
-	}
 	for _, address := range due {
+		at := slices.IndexFunc(links, func(l desired.Link) bool { return l.Name == on[address] })
+		if at < 0 {
+			continue
+		}
+		mac, err := net.ParseMAC(links[at].MAC)
+		if err != nil {
+			return fmt.Errorf("link %s: %w", links[at].Name, err)
+		}
 		frame, err := neighbour.Announcement(address, mac, neighbour.Router)
 		if err != nil {
 			return err
 		}
-		if err := neighbour.Send(link.Name, frame); err != nil {
+		if err := neighbour.Send(links[at].Name, frame); err != nil {
 			return fmt.Errorf("announce %s: %w", address, err)
 		}
 	}

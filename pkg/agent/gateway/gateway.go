@@ -101,6 +101,8 @@ func (r *Gateway) Links() (named []string) {
 	if r.outside.leadsToHost.Load() {
 		named = append(named, names.EgressInterface)
 	}
+	further, _ := r.outside.further.Load().([]string)
+	named = append(named, further...)
 	physical, _ := r.physical.links.Load().([]string)
 	return append(named, physical...)
 }
@@ -114,6 +116,7 @@ type outside struct {
 	link   atomic.Value // a string: the name of the watched link
 	// leadsToHost is whether the host has a port to the gateway router, in Local mode.
 	leadsToHost atomic.Bool
+	further     atomic.Value // []string: the host's other links that may have egress IPs
 	bridges     map[string]*openflow.Bridge
 	table       nftables.Table
 	udp         map[netip.AddrPort]string // the table's translations of UDP destinations; nil: unknown

@@ -8,6 +8,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
 // applyLocal applies Local mode, in which egress goes through the host and needs no bridge.
@@ -37,11 +38,18 @@ func (r *Gateway) applyLocal(
 		return networkv1alpha1.ReasonHostError, err
 	}
 	found.Interface = link.Name
+	var further []desired.Link
+	if r.outside.egress {
+		if further, err = hostnet.OtherLinks(link.Name, names.ManagementInterface, names.EgressInterface); err != nil {
+			return networkv1alpha1.ReasonHostError, err
+		}
+		found.FurtherLinks = desired.FurtherLinks(further)
+	}
 	status.Gateway = &found
 	if err := r.giveBack(spec.Gateway); err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}
-	waits, err := r.applyEgress(ctx, spec, link)
+	waits, err := r.applyEgress(ctx, spec, link, further)
 	if err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}

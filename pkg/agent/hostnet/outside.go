@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -33,16 +34,44 @@ func OutsideOf(name string) (desired.Link, error) {
 			outside.NextHops = append(outside.NextHops, hop.gateway)
 		}
 	}
+	outside.Addresses, err = globalAddresses(link)
+	return outside, err
+}
+
+func globalAddresses(link netlink.Link) (found []netip.Prefix, err error) {
 	addresses, err := complete(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
 	if err != nil {
-		return desired.Link{}, fmt.Errorf("link %s: list addresses: %w", outside.Name, err)
+		return nil, fmt.Errorf("link %s: list addresses: %w", link.Attrs().Name, err)
 	}
 	for _, a := range addresses {
 		if netlink.Scope(a.Scope) == netlink.SCOPE_UNIVERSE && a.Flags&unix.IFA_F_DEPRECATED == 0 {
-			outside.Addresses = append(outside.Addresses, prefixOf(a.IPNet))
+			found = append(found, prefixOf(a.IPNet))
 		}
 	}
-	return outside, nil
+	return found, nil
+}
+
+// OtherLinks lists the host's Ethernet links that are up and have global addresses, by name, without those named.
+func OtherLinks(except ...string) (found []desired.Link, err error) {
+	links, err := complete(netlink.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("list links: %w", err)
+	}
+	for _, link := range links {
+		a := link.Attrs()
+		if slices.Contains(except, a.Name) || a.Flags&net.FlagUp == 0 || len(a.HardwareAddr) != macLength {
+			continue
+		}
+		addresses, err := globalAddresses(link)
+		if err != nil {
+			return nil, err
+		}
+		if len(addresses) > 0 {
+			found = append(found, desired.Link{Name: a.Name, MAC: a.HardwareAddr.String(), Addresses: addresses})
+		}
+	}
+	slices.SortFunc(found, func(a, b desired.Link) int { return strings.Compare(a.Name, b.Name) })
+	return found, nil
 }
 
 // Exists reports whether the host has a link.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -122,8 +123,12 @@ func (u Node) clearSwitch(ctx context.Context) error {
 		return errors.Join(err, engine.Failure())
 	}
 	if port, ok := ovndb.Find(engine.Conn, &vswitchdb.Interface{Name: names.EgressInterface}); ok {
-		answers := desired.ParseAnswers(port.ExternalIDs)
-		if err := hostnet.Answer(answers.Link, nil, answers.Addresses); err != nil {
+		for address, link := range desired.ParseAnswers(port.ExternalIDs) {
+			if err := hostnet.Answer(link, nil, []netip.Addr{address}); err != nil {
+				return err
+			}
+		}
+		if err := hostnet.RouteSources(nil); err != nil {
 			return err
 		}
 	}
