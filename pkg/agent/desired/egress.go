@@ -71,7 +71,7 @@ func LinksOf(carried []netip.Addr, links []Link) Answers {
 	return a
 }
 
-// FurtherLinks returns the status of the host's links other than the one that leads outside.
+// FurtherLinks returns the status of the host's links besides the link outside.
 func FurtherLinks(links []Link) (status []networkv1alpha1.NodeLink) {
 	const most = 16
 	for _, l := range links[:min(len(links), most)] {

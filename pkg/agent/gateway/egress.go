@@ -49,7 +49,7 @@ func (r *Gateway) applyEgress(ctx context.Context, spec networkv1alpha1.NodeNetw
 	if err := hostnet.Apply(names.EgressInterface, desired.EgressHost(r.outside.carried, pods.IPv4, pods.IPv6)); err != nil {
 		return nil, err
 	}
-	leaves := maps.Clone(want) // by links other than the one that the main table chooses
+	leaves := maps.Clone(want) // not by the link outside, which the main table chooses
 	maps.DeleteFunc(leaves, func(_ netip.Addr, by string) bool { return by == link.Name })
 	if err := hostnet.RouteSources(leaves); err != nil {
 		return nil, err

@@ -143,7 +143,8 @@ func applySourceRules(want map[netip.Addr]int) error {
 			continue
 		}
 		rule := netlink.NewRule()
-		rule.Src, rule.Table, rule.Priority, rule.Protocol = ipNet(netip.PrefixFrom(source, source.BitLen())), table, sourcePriority, uint8(protocol)
+		rule.Src, rule.Table = ipNet(netip.PrefixFrom(source, source.BitLen())), table
+		rule.Priority, rule.Protocol = sourcePriority, uint8(protocol)
 		if source.Is6() {
 			rule.Family = netlink.FAMILY_V6
 		}
