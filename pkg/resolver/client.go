@@ -197,6 +197,7 @@ func receive(conn net.Conn, network string) ([]byte, error) {
 	return text, err
 }
 
+// Same reports whether two questions are equal; names are compared without case.
 func Same(a, b dnsmessage.Question) bool {
 	return a.Type == b.Type && a.Class == b.Class && strings.EqualFold(a.Name.String(), b.Name.String())
 }

@@ -125,7 +125,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(build("[fd02::a]:53", "[fd01::5]:4000", []byte("a message"), form))
 	}
 	f.Fuzz(func(t *testing.T, packet []byte) {
-		if p, ok := read(1, packet); ok && !(p.source.IsValid() && p.destination.IsValid()) {
+		if p, ok := read(1, packet); ok && (!p.source.IsValid() || !p.destination.IsValid()) {
 			t.Errorf("a packet without a way: %+v", p)
 		}
 	})
