@@ -84,10 +84,10 @@ func (r *Gateway) answer(want, former desired.Answers) error {
 // removeEgress removes the port, and the answers that were recorded with it.
 func (r *Gateway) removeEgress(ctx context.Context) error {
 	r.outside.leadsToHost.Store(false)
+	r.outside.further.Store([]string(nil))
 	if _, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Interface{Name: names.EgressInterface}); !ok {
 		return nil
 	}
-	r.outside.further.Store([]string(nil))
 	if err := errors.Join(r.answer(nil, r.answers()), hostnet.RouteSources(nil)); err != nil {
 		return err
 	}
