@@ -9,7 +9,7 @@ var ovnKubernetesRules = map[string]rule{
 	"EgressService": cannot("the Service itself requests it",
 		"annotate the Service with network.weft.dev/egress-source=LoadBalancer: docs/user/loadbalancer.md"),
 	"AdminPolicyBasedExternalRoute": translated(externalRoute),
-	"RouteAdvertisements":           cannot(noBGP, bgpNext),
+	"RouteAdvertisements":           translated(routeAdvertisements),
 	"ClusterNetworkConnect":         cannot("Networks of Weft do not reach each other", "attach the pods to both Networks"),
 	"VTEP":                          cannot("Weft has no EVPN", "use a Localnet Network"),
 }

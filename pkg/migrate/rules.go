@@ -56,6 +56,8 @@ var ruleGroups = []ruleGroup{
 	{groups: []string{"cilium.io"}, written: ciliumRules, counted: map[string]rule{
 		"CiliumEndpoint": unneeded(stateReason), "CiliumEndpointSlice": unneeded(stateReason), "CiliumIdentity": unneeded(stateReason)}},
 	{groups: []string{"metallb.io"}, written: metalLBRules},
+	{groups: []string{"frrk8s.metallb.io"}, written: map[string]rule{"FRRConfiguration": translated(frrConfiguration)},
+		counted: map[string]rule{"FRRNodeState": unneeded("state of FRR"), "BGPSessionState": unneeded("state of FRR")}},
 	{groups: []string{"k8s.cni.cncf.io"}, written: multusRules},
 	{groups: []string{"policy.networking.k8s.io"}, written: clusterPolicyRules},
 	{groups: []string{"networking.k8s.io"}, counted: map[string]rule{"NetworkPolicy": kept("Weft implements it")}},
