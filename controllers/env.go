@@ -70,7 +70,7 @@ func newDatabase(mgr ctrl.Manager, options Options, env *kind.Env) *database.Dat
 	enqueueNetwork := func() { env.Triggers.Enqueue(topology.KindNetwork, theNetwork) }
 	db := database.New(mgr.GetAPIReader(), enqueueNetwork)
 	db.Engine = ovndb.NewEngine(ovndb.Config{
-		Schema: northbound.Schema(), Endpoints: options.Northbound, TLS: options.TLS, Observer: options.Observer,
+		Schema: northbound.Schema(), Endpoints: options.Northbound, TLS: options.TLS, Observer: db.Observe(options.Observer),
 		Log:   ctrl.Log.WithName("ovndb"),
 		Admit: db.Admit, Heartbeat: options.Heartbeat, BlindAfter: options.BlindAfter, ReadOnly: options.ReadOnly,
 		OnConnect: func(up bool) {
@@ -108,6 +108,6 @@ func observe(env *kind.Env, db *database.Database, options Options) []func(conte
 		func() { env.Triggers.Enqueue(topology.KindLoadBalancerPool, loadbalancer.All) })
 	env.Observed = kind.Observed{AgentReachable: speakers.Reachable, Violations: watch.Violations, Silent: propagation.Silent,
 		Unreached: tunnels.Unreachable, Reachable: carriers.Reachable}
-	env.Settings.Measure = propagation.Request
+	db.Written = propagation.Request
 	return []func(context.Context) error{propagation.Run, watch.Start, carriers.Run, tunnels.Run, speakers.Run}
 }

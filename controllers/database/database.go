@@ -24,6 +24,9 @@ import (
 // the database of another cluster.
 type Database struct {
 	*ovndb.Engine
+	// Written, if set, is called after each transaction that wrote rows. It must not block.
+	Written func()
+
 	live client.Reader
 	// refusalChanged is called when Refused begins or ceases to return an error.
 	refusalChanged func()

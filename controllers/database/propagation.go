@@ -14,10 +14,12 @@ import (
 // PropagationInterval is the shortest time between two measurements of how long a change takes to every chassis.
 const PropagationInterval = time.Minute
 
-// Propagation measures after changes, at a limited rate, how long a change takes to reach every chassis. While
+// Propagation measures after writes, at a limited rate, how long a change takes to reach every chassis. While
 // ovn-northd does not respond, it repeats the measurement, because nothing else observes ovn-northd.
 type Propagation struct {
-	engine    *ovndb.Engine
+	// measure measures the last write.
+	measure   func(ctx context.Context) (time.Duration, error)
+	interval  time.Duration
 	observe   func(time.Duration)
 	requested chan struct{}
 	changed   func()
@@ -27,7 +29,8 @@ type Propagation struct {
 // NewPropagation returns a measurement that passes its results to observe. If observe is nil, it measures nothing.
 // changed is called when the silence of ovn-northd begins or ends.
 func NewPropagation(engine *ovndb.Engine, observe func(time.Duration), changed func()) *Propagation {
-	return &Propagation{engine: engine, observe: observe, requested: make(chan struct{}, 1), changed: changed}
+	return &Propagation{measure: engine.Propagation, interval: PropagationInterval, observe: observe, requested: make(chan struct{}, 1),
+		changed: changed}
 }
 
 // Silent returns the request to which ovn-northd does not respond, or "" if it responded to the last one.
@@ -45,11 +48,11 @@ func (p *Propagation) judge(err error) (again <-chan time.Time) {
 	case errors.Is(err, ovndb.ErrNotCopied):
 		why := err.Error()
 		p.silence.Store(&why)
-		again = time.After(PropagationInterval)
+		again = time.After(p.interval)
 	case err == nil || before == "" || errors.Is(err, ovndb.ErrNotAll):
 		p.silence.Store(nil)
 	default: // no request was sent: the last result stays
-		again = time.After(PropagationInterval)
+		again = time.After(p.interval)
 	}
 	if p.Silent() != before {
 		p.changed()
@@ -57,7 +60,8 @@ func (p *Propagation) judge(err error) (again <-chan time.Time) {
 	return again
 }
 
-// Request requests a measurement of the last write, unless one was made within PropagationInterval. It does not wait.
+// Request requests a measurement of the last write, at the latest PropagationInterval after the former measurement. It does not
+// wait.
 func (p *Propagation) Request() {
 	select {
 	case p.requested <- struct{}{}:
@@ -71,19 +75,22 @@ func (p *Propagation) Run(ctx context.Context) error {
 		return nil
 	}
 	var last time.Time
-	var again <-chan time.Time // not nil while ovn-northd is silent
+	var again <-chan time.Time // not nil while ovn-northd is silent, or a write is not measured yet
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-again:
 		case <-p.requested:
-			if time.Since(last) < PropagationInterval {
-				continue // a later measurement covers writes that arrived meanwhile
+			if wait := p.interval - time.Since(last); wait > 0 {
+				if again == nil { // one measurement covers all writes until then
+					again = time.After(wait)
+				}
+				continue
 			}
 		}
 		last = time.Now()
-		took, err := p.engine.Propagation(ctx)
+		took, err := p.measure(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -1,9 +1,13 @@
 package database
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weft-network/weft/pkg/ovndb"
 )
@@ -11,7 +15,7 @@ import (
 // Only ovn-northd's own silence counts. It ends with northd's response, whether or not all chassis respond.
 func TestNorthdIsSilentUntilItAnswers(t *testing.T) {
 	changes := 0
-	p := NewPropagation(nil, nil, func() { changes++ })
+	p := NewPropagation(&ovndb.Engine{}, nil, func() { changes++ })
 	for i, step := range []struct {
 		err           error
 		silent, again bool
@@ -33,4 +37,39 @@ func TestNorthdIsSilentUntilItAnswers(t *testing.T) {
 				again != nil, changes, step)
 		}
 	}
+}
+
+// Writes after a measurement are measured once, when the interval is over, and without writes nothing is.
+func TestWritesAreMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var measured []time.Duration
+		began := time.Now()
+		p := NewPropagation(&ovndb.Engine{}, func(time.Duration) {}, func() {})
+		p.measure = func(context.Context) (time.Duration, error) {
+			measured = append(measured, time.Since(began))
+			return 0, nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- p.Run(ctx) }()
+		for _, at := range []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second, 200 * time.Second} {
+			time.Sleep(at - time.Since(began))
+			p.Request()
+			p.Request()
+		}
+		time.Sleep(time.Hour)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		want := []time.Duration{10 * time.Second, 70 * time.Second, 200 * time.Second}
+		for _, at := range measured[min(len(want), len(measured)):] {
+			if at > want[len(want)-1]+PropagationInterval {
+				t.Errorf("measured after %s without a write", at)
+			}
+		}
+		if !slices.Equal(measured[:min(len(want), len(measured))], want) {
+			t.Errorf("measured after %v, want %v", measured, want)
+		}
+	})
 }

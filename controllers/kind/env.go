@@ -144,8 +144,6 @@ type Settings struct {
 	Sessions func(peer string, nodes, established int)
 	// Programmed, if set, receives the time from a change of a service's endpoints until the database had it.
 	Programmed func(took time.Duration)
-	// Measure, if set, requests a measurement of the time until every chassis has the last write. It does not wait.
-	Measure func()
 }
 
 // Fork returns the Env of a plan that continues from e's state.

@@ -15,8 +15,6 @@ type latency struct {
 	// observe receives each measurement. nil disables the measurement.
 	observe func(time.Duration)
 	now     func() time.Time
-	// changed, if set, is called when the database has a change of endpoints. It must not block.
-	changed func()
 
 	mu   sync.Mutex
 	seen map[types.NamespacedName]time.Time // service -> the newest cause that the database has
@@ -41,9 +39,6 @@ func (l *latency) applied(service types.NamespacedName, endpoints []discoveryv1.
 	if caused && cause.After(before) {
 		before = cause
 		l.observe(l.now().Sub(cause))
-		if l.changed != nil {
-			l.changed()
-		}
 	}
 	l.seen[service] = before
 }

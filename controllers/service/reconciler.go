@@ -41,10 +41,9 @@ type Reconciler struct {
 	latency latency
 }
 
-// Measure passes to observe how long each change of endpoints took from its cause until the database had it, and
-// calls changed each time. changed must not block.
-func (r *Reconciler) Measure(observe func(time.Duration), changed func()) *Reconciler {
-	r.latency.observe, r.latency.now, r.latency.changed = observe, time.Now, changed
+// Measure passes to observe how long each change of endpoints took from its cause until the database had it.
+func (r *Reconciler) Measure(observe func(time.Duration)) *Reconciler {
+	r.latency.observe, r.latency.now = observe, time.Now
 	return r
 }
 

@@ -75,7 +75,7 @@ func IndexByExposed(o client.Object) []string {
 // no balancer is created, or cut down, from a part of its endpoints.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := (&Reconciler{Client: env.Client, Database: env.Database, Reserved: env.Reserved,
-		Events: env.Events}).Measure(env.Settings.Programmed, env.Settings.Measure)
+		Events: env.Events}).Measure(env.Settings.Programmed)
 	return []*kind.Kind{{
 		Name: topology.KindService, Workers: workers, Reconciler: r,
 		Owner: func() client.Object { return &corev1.Service{} },

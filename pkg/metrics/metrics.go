@@ -32,8 +32,8 @@ func NewOperator(registry prometheus.Registerer) *Operator {
 			"the northbound database had it.",
 		Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)})
 	m.propagated = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "weft_service_propagation_seconds",
-		Help: "Time from the northbound database until every chassis had installed a change of a service's " +
-			"endpoints; measured at most once a minute.",
+		Help: "Time from the northbound database until every chassis had installed a change, of a service's endpoints or another; " +
+			"measured after writes, at most once a minute.",
 		Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)})
 	m.areas = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_area_state",
 		Help: "State of each area of ClusterNetwork's status, exported by the leader: 0 OK, 1 progressing, 2 degraded, 3 unavailable."},

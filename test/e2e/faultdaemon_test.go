@@ -124,8 +124,8 @@ func paused(w *wound) {
 	northd("pause")
 }
 
-// northdSilent also changes a service's endpoints repeatedly, because the operator checks ovn-northd after such a
-// change, at most once a minute.
+// northdSilent also changes a service's endpoints repeatedly, because the operator checks ovn-northd after it wrote to the
+// northbound database, at most once a minute.
 func northdSilent(inject func(*wound)) func(*wound) {
 	return func(w *wound) {
 		inject(w)
