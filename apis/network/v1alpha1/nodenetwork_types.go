@@ -402,6 +402,7 @@ type NodeGatewayStatus struct {
 
 // NodeLink is a link of a node's host.
 type NodeLink struct {
+	// name is the name of the link.
 	// +required
 	// +kubebuilder:validation:MaxLength=15
 	Name string `json:"name"`
