@@ -25,7 +25,7 @@ type Gateway struct {
 	Bridge    string
 	MAC       net.HardwareAddr
 	Addresses []netip.Prefix
-	// Carries means that the node may carry egress IPs.
+	// Carries means that the node may carry egress IPs, and that its agent can in Local mode.
 	Carries bool
 	// Further are the host's addresses on its other links, in Local mode.
 	Further []netip.Prefix
@@ -95,7 +95,7 @@ func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, 
 	}
 	g := Gateway{Node: facts, Mode: status.Mode, Bridge: status.Bridge,
 		SNAT: nn.Spec.Gateway.SNAT != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU),
-		Alone: alone(status), Carries: carries(node)}
+		Alone: alone(status), Carries: carries(node) && status.CarriesEgressIPs}
 	if status.MACAddress != "" {
 		if g.MAC, err = parseMAC(string(status.MACAddress)); err != nil {
 			return g, fmt.Errorf("NodeNetwork %s: status.gateway.macAddress: %w", nn.Name, err)

@@ -391,6 +391,11 @@ type NodeGatewayStatus struct {
 	// +kubebuilder:validation:MaxItems=2
 	NextHops []IP `json:"nextHops,omitempty"`
 
+	// carriesEgressIPs means that the agent can lead egress IPs through the host, in Local mode. Agents of older versions
+	// cannot.
+	// +optional
+	CarriesEgressIPs bool `json:"carriesEgressIPs,omitempty"`
+
 	// furtherLinks are the host's other links with addresses, whose networks may have egress IPs too. They are reported in
 	// Local mode, on nodes that may carry egress IPs.
 	// +optional

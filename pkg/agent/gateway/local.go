@@ -37,7 +37,7 @@ func (r *Gateway) applyLocal(
 	if err := r.relayTooBig(externalBridge{}, found); err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}
-	found.Interface = link.Name
+	found.Interface, found.CarriesEgressIPs = link.Name, true
 	var further []desired.Link
 	if r.outside.egress {
 		if further, err = hostnet.OtherLinks(link.Name, names.ManagementInterface, names.EgressInterface); err != nil {
