@@ -86,6 +86,7 @@ func (w *world) adminPolicies() {
 		To: []policyv1alpha1.AdminNetworkPolicyEgressPeer{{DomainNames: []policyv1alpha1.DomainName{"*.example.org"}}}}
 	w.must(api.Update(w.Context(), guard))
 	w.inForce(guard, metav1.ConditionTrue, "*.example.org: the cluster's name servers are unknown")
-	w.policyRules("adminnetworkpolicy/guard", "1 from-lport drop: ip4.dst == 192.0.2.0/24 && tcp.dst == 443",
-		"1 from-lport pass: (ip4.dst == $dns_.example.org_IPv4 || ip6.dst == $dns_.example.org_IPv6)", "3 to-lport allow-related: ip")
+	w.policyRules("adminnetworkpolicy/guard",
+		"1 from-lport allow-related: (ip4.dst == $dns_.example.org_IPv4 || ip6.dst == $dns_.example.org_IPv6)",
+		"1 from-lport drop: ip4.dst == 192.0.2.0/24 && tcp.dst == 443")
 }
