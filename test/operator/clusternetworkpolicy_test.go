@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -142,13 +143,39 @@ func TestClusterNetworkPolicies(t *testing.T) {
 	w.policyRules("clusternetworkpolicy/guard",
 		"3 from-lport allow-related: (ip4.dst == $dns_www.example.org_IPv4 || ip6.dst == $dns_www.example.org_IPv6)")
 
-	// An unsupported rule accepts nothing, and the condition reports it.
-	w.edit(policy, func() { policy.Spec.Egress[0].To[0].DomainNames[0] = "*.example.org" })
-	w.inForce(policy, metav1.ConditionFalse, `spec.egress[0].to[0].domainNames[0]: "*.example.org": wildcards are not supported`)
-	w.policyRules("clusternetworkpolicy/guard")
+	// A wildcard's addresses are what nodes report, which need the cluster's name servers for it.
+	w.edit(policy, func() { policy.Spec.Egress[0].To[0].DomainNames[0] = "*.Example.org" })
+	w.inForce(policy, metav1.ConditionTrue, "*.example.org: the cluster's name servers are unknown")
+	w.policyRules("clusternetworkpolicy/guard",
+		"3 from-lport allow-related: (ip4.dst == $dns_.example.org_IPv4 || ip6.dst == $dns_.example.org_IPv6)")
+	w.must(client.IgnoreAlreadyExists(api.Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}})))
+	dns := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 53, Protocol: corev1.ProtocolUDP}}}}
+	w.must(api.Create(w.Context(), dns))
+	w.until(func() error {
+		want := &networkv1alpha1.NodeWildcards{Names: []string{"*.example.org"},
+			Nameservers: []networkv1alpha1.IP{networkv1alpha1.IP(dns.Spec.ClusterIP)}}
+		if have := w.nodeNetwork("n1").Spec.Wildcards; !equality.Semantic.DeepEqual(have, want) {
+			return fmt.Errorf("node n1 is to observe %+v, want %+v", have, want)
+		}
+		return nil
+	})
+	w.until(func() error { // the operator writes conditions of the same status
+		nn := w.nodeNetwork("n1")
+		nn.Status.Wildcards = []networkv1alpha1.ObservedWildcard{{Name: "*.example.org",
+			Addresses: []networkv1alpha1.IP{"192.0.2.7", "2001:db8::7"}}}
+		return api.Status().Update(w.Context(), nn)
+	})
+	w.set("dns_.example.org_IPv4", "192.0.2.7")
+	w.set("dns_.example.org_IPv6", "2001:db8::7")
+	w.inForce(policy, metav1.ConditionTrue, "0 of ingress, 1 of egress")
+	w.delete(dns)
 
 	w.delete(policy)
 	w.until(func() error {
+		if have := w.nodeNetwork("n1").Spec.Wildcards; have != nil {
+			return fmt.Errorf("without the policy node n1 is to observe %+v", have)
+		}
 		for _, row := range w.selectRows()[nbdb.PortGroupTable] {
 			if name := strings.Join(row["name"], ""); strings.HasPrefix(name, "pods_") {
 				return fmt.Errorf("group %s remains", name)
