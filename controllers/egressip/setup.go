@@ -31,6 +31,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	return []*kind.Kind{services.kind(), {
 		Name: topology.KindEgressIP, Reconciler: r,
 		Owner: func() client.Object { return &networkv1alpha1.EgressIP{} },
+		First: func() client.ObjectList { return &networkv1alpha1.EgressIPList{} }, // addresses in sets of nodes in Local mode
 		Watches: []kind.Watch{
 			kind.Of(&networkv1alpha1.EgressIP{}, predicate.Funcs{UpdateFunc: changed}),
 			// Another EgressIP may take an address that becomes free. A new EgressIP takes an address from another

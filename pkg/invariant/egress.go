@@ -39,6 +39,9 @@ func egressWhereCarried(v *view) (found []Violation) {
 	translates, sends := map[string]bool{}, map[string]bool{} // "egressip/a 192.0.2.7 n1", "egressip/a IPv4 n1"
 	for _, router := range v.routers {
 		node, gateway := strings.CutPrefix(router.Name, names.GatewayRouter(""))
+		if !gateway {
+			node, gateway = strings.CutPrefix(router.Name, names.EgressRouter(""))
+		}
 		routers[node] = gateway
 		for _, id := range router.Nat {
 			if nat := nats[id]; nat != nil && ownerOf(nat).Kind() == topology.KindEgressIP &&

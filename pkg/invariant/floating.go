@@ -149,7 +149,7 @@ func floatingWhereHeld(v *view) []Violation {
 	want, have := map[string]bool{}, v.floatingRows() // "pod/demo/web-0 192.0.2.7 rtos-n1", "pod/demo/web-0 192.0.2.8 GR_n1"
 	routers := map[string]bool{}
 	for _, router := range v.routers {
-		routers[router.Name] = !topology.IsEgressRouter(router)
+		routers[router.Name] = true
 	}
 	for key, pod := range v.pods {
 		if len(v.owned[key]) != 1 {

@@ -22,7 +22,7 @@ func balancerAnswersOnce(v *view) (found []Violation) {
 	routers, have, want := map[string]bool{}, map[string]bool{}, map[string]bool{} // "loadbalancerpool/a 192.0.2.7 n1"
 	for _, router := range v.routers {
 		node, gateway := strings.CutPrefix(router.Name, names.GatewayRouter(""))
-		routers[node] = gateway && !topology.IsEgressRouter(router)
+		routers[node] = gateway
 		for _, id := range router.Nat {
 			if nat := nats[id]; nat != nil && ownerOf(nat).Kind() == topology.KindLoadBalancerPool {
 				have[fmt.Sprint(ownerOf(nat), " ", nat.ExternalIP, " ", node)] = true

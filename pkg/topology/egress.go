@@ -95,17 +95,21 @@ func (e egressIP) addTranslation(u *unit.Unit, c facts.CarriedAddress) {
 		pods, name := names.EgressIPPods(e.Name, family), "egressip "+e.Name+" "+c.Address.String()+" "+cluster.String()
 		nat := &nbdb.NAT{UUID: unit.UUID(nbdb.NATTable, name), Type: nbdb.NATTypeSNAT,
 			ExternalIP: c.Address.String(), LogicalIP: cluster.String(), Priority: egressNAT, Match: ovnexpr.FromSet(pods, c.Address)}
-		addNAT(u, c.Node, nat)
+		router := names.GatewayRouter(c.Node)
+		if c.ByHost {
+			router = names.EgressRouter(c.Node)
+		}
+		addNAT(u, router, nat)
 		if c.Own.IsValid() {
-			addNAT(u, c.Node, &nbdb.NAT{UUID: unit.UUID(nbdb.NATTable, name+" inside"), Type: nbdb.NATTypeSNAT, ExternalIP: c.Own.String(),
+			addNAT(u, router, &nbdb.NAT{UUID: unit.UUID(nbdb.NATTable, name+" inside"), Type: nbdb.NATTypeSNAT, ExternalIP: c.Own.String(),
 				LogicalIP: cluster.String(), Priority: insideNAT, Match: ovnexpr.SetToSet(pods, names.Inside(family), c.Address)})
 		}
 	}
 }
 
-func addNAT(u *unit.Unit, node string, nat *nbdb.NAT) {
+func addNAT(u *unit.Unit, router string, nat *nbdb.NAT) {
 	u.Rows = append(u.Rows, unit.Row{Model: nat})
-	u.Members = append(u.Members, unit.Membership{Parent: routerRef(names.GatewayRouter(node)), Column: "nat", Element: nat.UUID})
+	u.Members = append(u.Members, unit.Membership{Parent: routerRef(router), Column: "nat", Element: nat.UUID})
 }
 
 // addEgress adds the pod to the set of its EgressIP, and to the group of all pods with an EgressIP.

@@ -8,21 +8,15 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// IsEgressRouter reports whether a gateway router only carries egress IPs.
-func IsEgressRouter(router *nbdb.LogicalRouter) bool {
-	_, balances := router.Options[forceSNAT]
-	return !balances && router.Options["chassis"] != ""
-}
-
 // addEgressRouter adds the gateway router of a node in Local mode that carries egress IPs. EgressIPUnit sends the pods' packets
 // to it and translates them there, as in Shared mode. They leave through the host:
 //
-//	GR_n1 ── ext_n1 ── weft-egress0 ─▶ the host's routes ─▶ the link outside
+//	ER_n1 ── ext_n1 ── weft-egress0 ─▶ the host's routes ─▶ the link outside
 //
 // EgressIPs put their addresses into sets, from which the agent makes the host answer for them.
 func (g gateway) addEgressRouter(u *unit.Unit) {
-	g.addRouterWith(u, nil)
-	router, external := names.GatewayRouter(g.Node.Name), switchRef(names.ExternalSwitch(g.Node.Name))
+	router, external := names.EgressRouter(g.Node.Name), switchRef(names.ExternalSwitch(g.Node.Name))
+	g.addRouterOf(u, router, nil)
 	own, host := ipam.EgressLink(true), ipam.Addresses(ipam.EgressLink(false))
 	mac := ipam.MAC(ipam.Addresses(own))
 	rtoe := g.routerPort(names.RouterToExternal(router), mac, own, gatewayToExternal)
@@ -42,7 +36,7 @@ func (g gateway) addEgressRouter(u *unit.Unit) {
 		u.Rows = append(u.Rows, unit.Row{Model: addressSet(names.EgressAddresses(g.Node.Name, names.Family(address)))})
 	}
 	for _, join := range g.Join {
-		g.addRoutesInside(u, join)
+		g.addRoutesInside(u, router, join)
 	}
 	for _, hop := range host {
 		addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: defaultRoute(hop), Nexthop: hop.String(), OutputPort: &rtoe.Name})

@@ -19,8 +19,6 @@ const (
 	// managementPolicy is the priority of the policies that send pods' packets for their own node to its management
 	// port.
 	managementPolicy = 1004
-	// forceSNAT is the option that hides clients from backends.
-	forceSNAT = "lb_force_snat_ip"
 	// neighbourAge is the time, in seconds, after which a gateway router resolves the MAC of a silent neighbour
 	// again.
 	neighbourAge = "300"
@@ -94,9 +92,9 @@ func IsGatewayOf(rows []unit.Row, n facts.Node) bool {
 
 // addRouter adds the gateway router and its link to the join switch.
 func (g gateway) addRouter(u *unit.Unit) {
-	g.addRouterWith(u, map[string]string{
+	g.addRouterOf(u, names.GatewayRouter(g.Node.Name), map[string]string{
 		// Replies from a backend on another node must return through this router.
-		forceSNAT: "router_ip",
+		"lb_force_snat_ip": "router_ip",
 		// The host and OVN share an address. In one zone they do not choose the same port.
 		"snat-ct-zone": "0",
 	})
@@ -104,9 +102,9 @@ func (g gateway) addRouter(u *unit.Unit) {
 		names.NodeLoadBalancers(g.Node.Name))
 }
 
-// addRouterWith adds the gateway router with further options, and its link to the join switch.
-func (g gateway) addRouterWith(u *unit.Unit, further map[string]string) {
-	router, node := routerRef(names.GatewayRouter(g.Node.Name)), g.Node
+// addRouterOf adds a router of the node's chassis with further options, and its link to the join switch.
+func (g gateway) addRouterOf(u *unit.Unit, name string, further map[string]string) {
+	router, node := routerRef(name), g.Node
 	options := map[string]string{
 		"chassis": node.Chassis,
 		// The join switch has as many routers as nodes, and northd would create flows for each pair.
@@ -114,9 +112,9 @@ func (g gateway) addRouterWith(u *unit.Unit, further map[string]string) {
 		requestedTunnelKey: key(gatewayKeys + node.ID),
 	}
 	maps.Copy(options, further)
-	rtoj := g.routerPort(names.RouterToJoin(names.GatewayRouter(node.Name)), joinMAC(ipam.Addresses(g.Join)), g.Join, gatewayToJoinKey)
-	jtor := routerTypePort(names.JoinToRouter(names.GatewayRouter(node.Name)), rtoj.Name, joinToGatewayKeys+node.ID)
-	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: names.GatewayRouter(node.Name),
+	rtoj := g.routerPort(names.RouterToJoin(name), joinMAC(ipam.Addresses(g.Join)), g.Join, gatewayToJoinKey)
+	jtor := routerTypePort(names.JoinToRouter(name), rtoj.Name, joinToGatewayKeys+node.ID)
+	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalRouter{UUID: router.UUID, Name: name,
 		Options: options}}, unit.Row{Model: rtoj}, unit.Row{Model: jtor})
 	u.Members = append(u.Members,
 		unit.Membership{Parent: router, Column: "ports", Element: rtoj.UUID},
@@ -176,18 +174,18 @@ func (g gateway) addRoutes(u *unit.Unit) {
 		// The source routes of pods must not lead replies of this router's balancers to another gateway.
 		own := join.Addr().String()
 		addRoute(u, names.ClusterRouter, &nbdb.LogicalRouterStaticRoute{IPPrefix: own, Nexthop: own})
-		g.addRoutesInside(u, join)
+		g.addRoutesInside(u, router, join)
 	}
 	for _, hop := range g.NextHops {
 		addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: defaultRoute(hop), Nexthop: hop.String(), OutputPort: &outside})
 	}
 }
 
-// addRoutesInside adds the gateway router's routes to pods, by its address on the join switch.
-func (g gateway) addRoutesInside(u *unit.Unit, join netip.Prefix) {
+// addRoutesInside adds a router's routes to pods, by its address on the join switch.
+func (g gateway) addRoutesInside(u *unit.Unit, router string, join netip.Prefix) {
 	for _, cluster := range g.Clusters {
 		if cluster.Addr().Is4() == join.Addr().Is4() {
-			addRoute(u, names.GatewayRouter(g.Node.Name), &nbdb.LogicalRouterStaticRoute{IPPrefix: cluster.String(),
+			addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: cluster.String(),
 				Nexthop: ipam.Gateway(join.Masked()).String()})
 		}
 	}

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/unit"
@@ -17,7 +18,7 @@ func LoadBalancerPoolUnit(read facts.LoadBalancerPool) unit.Unit {
 	u := unit.Unit{Key: LoadBalancerPoolKey(read.Name)}
 	for _, a := range read.Announced {
 		text := a.Address.String()
-		addNAT(&u, a.Node, &nbdb.NAT{UUID: unit.UUID(nbdb.NATTable, "loadbalancer "+text), Type: nbdb.NATTypeSNAT,
+		addNAT(&u, names.GatewayRouter(a.Node), &nbdb.NAT{UUID: unit.UUID(nbdb.NATTable, "loadbalancer "+text), Type: nbdb.NATTypeSNAT,
 			ExternalIP: text, LogicalIP: text, Match: ovnexpr.Never})
 	}
 	return u

@@ -103,6 +103,8 @@ func (h *hopper) enter(s Step) {
 		node, what = name, ""
 	} else if name, ok := strings.CutPrefix(node, names.GatewayRouter("")); ok {
 		node, what = name, "gateway of node "
+	} else if name, ok := strings.CutPrefix(node, names.EgressRouter("")); ok {
+		node, what = name, "gateway of node "
 	}
 	other := node != h.node
 	if h.node = node; first || what == "" || what == "switch of node " && !other {

@@ -31,7 +31,7 @@ func (w World) Reply(leg Leg, t Trace) (reply Leg, ok bool) {
 	if o.Type == "localnet" {
 		back.From, back.To = "", names.RouterToExternal(names.GatewayRouter(node))
 	} else if o.Port == names.EgressPort(node) {
-		back.To = names.RouterToExternal(names.GatewayRouter(node))
+		back.To = names.RouterToExternal(names.EgressRouter(node))
 	} else if slices.ContainsFunc(n.Node.Subnets, func(s netip.Prefix) bool { return s.Contains(back.Destination) }) {
 		back.To = p.Inport
 	}

@@ -167,6 +167,9 @@ func (b *testbed) northboundIs(ctx context.Context, pods []corev1.Pod) error {
 		}
 		if port != "" {
 			router := names.GatewayRouter(n.Name)
+			if port == egress {
+				router = names.EgressRouter(n.Name)
+			}
 			want = append(want, port, names.ExternalToRouter(router), names.JoinToRouter(router))
 		}
 	}

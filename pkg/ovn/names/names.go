@@ -33,6 +33,9 @@ func RouterToJoin(router string) string { return "rtoj-" + router }
 // JoinToRouter is the join switch's port to a router.
 func JoinToRouter(router string) string { return "jtor-" + router }
 
+// EgressRouter is a node's gateway router in Local mode, which only carries egress IPs.
+func EgressRouter(node string) string { return "ER_" + node }
+
 // GatewayRouter is the node's gateway router.
 func GatewayRouter(node string) string { return "GR_" + node }
 

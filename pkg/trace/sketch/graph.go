@@ -122,7 +122,7 @@ func byName(ends []trace.End) []trace.End {
 // gateway is a node's gateway router, and its way outside.
 func gateway(n facts.Gateway) *Vertex {
 	if n.HasEgressRouter() {
-		return &Vertex{Name: names.GatewayRouter(n.Node.Name), Shape: Router, Detail: "egress IPs",
+		return &Vertex{Name: names.EgressRouter(n.Node.Name), Shape: Router, Detail: "egress IPs",
 			Below: []*Vertex{{Name: names.EgressPort(n.Node.Name), Shape: Outside, Detail: "outside, by the host"}}}
 	}
 	var addresses []string

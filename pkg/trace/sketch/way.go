@@ -26,7 +26,7 @@ func shapeOf(h trace.Hop) Shape {
 		return Service
 	case h.By.Kind != "":
 		return Decision
-	case strings.HasPrefix(h.Where, names.GatewayRouter("")):
+	case strings.HasPrefix(h.Where, names.GatewayRouter("")), strings.HasPrefix(h.Where, names.EgressRouter("")):
 		return Router
 	case h.Where != "":
 		return Switch

@@ -40,9 +40,12 @@ func literalsOf(packets []trace.Packet, nodes []string) literals {
 		}
 	}
 	for _, node := range nodes {
-		router := names.GatewayRouter(node)
-		for _, port := range []string{names.RouterToSwitch(node), names.SwitchToRouter(node), names.ManagementPort(node),
-			names.RouterToJoin(router), names.JoinToRouter(router), names.RouterToExternal(router), names.ExternalToRouter(router)} {
+		ports := []string{names.RouterToSwitch(node), names.SwitchToRouter(node), names.ManagementPort(node), names.EgressPort(node)}
+		for _, router := range []string{names.GatewayRouter(node), names.EgressRouter(node)} {
+			ports = append(ports, names.RouterToJoin(router), names.JoinToRouter(router), names.RouterToExternal(router),
+				names.ExternalToRouter(router))
+		}
+		for _, port := range ports {
 			l.ports[port] = true
 		}
 	}

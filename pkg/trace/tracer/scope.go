@@ -21,8 +21,12 @@ func (k knowledge) around(packets []trace.Packet) reads {
 	datapaths, nodes := []string{names.ClusterRouter, names.JoinSwitch}, []string{}
 	for _, p := range packets {
 		entered := k.names[k.datapathOf[p.Inport]]
-		node := strings.TrimPrefix(strings.TrimPrefix(entered, names.GatewayRouter("")), names.ExternalSwitch(""))
-		datapaths = append(datapaths, entered, names.NodeSwitch(node), names.GatewayRouter(node), names.ExternalSwitch(node))
+		node := entered
+		for _, prefix := range []string{names.GatewayRouter(""), names.EgressRouter(""), names.ExternalSwitch("")} {
+			node = strings.TrimPrefix(node, prefix)
+		}
+		datapaths = append(datapaths, entered, names.NodeSwitch(node), names.GatewayRouter(node), names.EgressRouter(node),
+			names.ExternalSwitch(node))
 		nodes = append(nodes, node)
 	}
 	return reads{k.present(datapaths), literalsOf(packets, nodes)}
