@@ -19,7 +19,6 @@ const PropagationInterval = time.Minute
 type Propagation struct {
 	// measure measures the last write.
 	measure   func(ctx context.Context) (time.Duration, error)
-	interval  time.Duration
 	observe   func(time.Duration)
 	requested chan struct{}
 	changed   func()
@@ -29,8 +28,7 @@ type Propagation struct {
 // NewPropagation returns a measurement that passes its results to observe. If observe is nil, it measures nothing.
 // changed is called when the silence of ovn-northd begins or ends.
 func NewPropagation(engine *ovndb.Engine, observe func(time.Duration), changed func()) *Propagation {
-	return &Propagation{measure: engine.Propagation, interval: PropagationInterval, observe: observe, requested: make(chan struct{}, 1),
-		changed: changed}
+	return &Propagation{measure: engine.Propagation, observe: observe, requested: make(chan struct{}, 1), changed: changed}
 }
 
 // Silent returns the request to which ovn-northd does not respond, or "" if it responded to the last one.
@@ -48,11 +46,11 @@ func (p *Propagation) judge(err error) (again <-chan time.Time) {
 	case errors.Is(err, ovndb.ErrNotCopied):
 		why := err.Error()
 		p.silence.Store(&why)
-		again = time.After(p.interval)
+		again = time.After(PropagationInterval)
 	case err == nil || before == "" || errors.Is(err, ovndb.ErrNotAll):
 		p.silence.Store(nil)
 	default: // no request was sent: the last result stays
-		again = time.After(p.interval)
+		again = time.After(PropagationInterval)
 	}
 	if p.Silent() != before {
 		p.changed()
@@ -82,7 +80,7 @@ func (p *Propagation) Run(ctx context.Context) error {
 			return nil
 		case <-again:
 		case <-p.requested:
-			if wait := p.interval - time.Since(last); wait > 0 {
+			if wait := PropagationInterval - time.Since(last); wait > 0 {
 				if again == nil { // one measurement covers all writes until then
 					again = time.After(wait)
 				}

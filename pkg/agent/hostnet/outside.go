@@ -34,18 +34,22 @@ func OutsideOf(name string) (desired.Link, error) {
 			outside.NextHops = append(outside.NextHops, hop.gateway)
 		}
 	}
-	outside.Addresses, err = globalAddresses(link)
+	addresses, err := globalAddresses()
+	outside.Addresses = addresses[link.Attrs().Index]
 	return outside, err
 }
 
-func globalAddresses(link netlink.Link) (found []netip.Prefix, err error) {
-	addresses, err := complete(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
+// globalAddresses returns the host's global addresses by the indexes of their links. The kernel lists the addresses of all links
+// in any case.
+func globalAddresses() (map[int][]netip.Prefix, error) {
+	addresses, err := complete(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
-		return nil, fmt.Errorf("link %s: list addresses: %w", link.Attrs().Name, err)
+		return nil, fmt.Errorf("list addresses: %w", err)
 	}
+	found := map[int][]netip.Prefix{}
 	for _, a := range addresses {
 		if netlink.Scope(a.Scope) == netlink.SCOPE_UNIVERSE && a.Flags&unix.IFA_F_DEPRECATED == 0 {
-			found = append(found, prefixOf(a.IPNet))
+			found[a.LinkIndex] = append(found[a.LinkIndex], prefixOf(a.IPNet))
 		}
 	}
 	return found, nil
@@ -57,18 +61,16 @@ func OtherLinks(except ...string) (found []desired.Link, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
+	addresses, err := globalAddresses()
+	if err != nil {
+		return nil, err
+	}
 	for _, link := range links {
 		a := link.Attrs()
-		if slices.Contains(except, a.Name) || a.Flags&net.FlagUp == 0 || len(a.HardwareAddr) != macLength {
+		if slices.Contains(except, a.Name) || a.Flags&net.FlagUp == 0 || len(a.HardwareAddr) != macLength || len(addresses[a.Index]) == 0 {
 			continue
 		}
-		addresses, err := globalAddresses(link)
-		if err != nil {
-			return nil, err
-		}
-		if len(addresses) > 0 {
-			found = append(found, desired.Link{Name: a.Name, MAC: a.HardwareAddr.String(), Addresses: addresses})
-		}
+		found = append(found, desired.Link{Name: a.Name, MAC: a.HardwareAddr.String(), Addresses: addresses[a.Index]})
 	}
 	slices.SortFunc(found, func(a, b desired.Link) int { return strings.Compare(a.Name, b.Name) })
 	return found, nil

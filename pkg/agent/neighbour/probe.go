@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -112,15 +113,19 @@ func Send(link string, frames ...[]byte) error {
 		return err
 	}
 	for _, frame := range frames {
-		var failed error
-		err := raw.Control(func(fd uintptr) {
-			failed = unix.Sendto(int(fd), frame, 0, &unix.SockaddrLinklayer{Ifindex: socket.index})
-		})
-		if err := errors.Join(err, failed); err != nil {
+		if err := socket.send(raw, frame); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *socket) send(raw syscall.RawConn, frame []byte) error {
+	var failed error
+	err := raw.Control(func(fd uintptr) {
+		failed = unix.Sendto(int(fd), frame, 0, &unix.SockaddrLinklayer{Ifindex: s.index})
+	})
+	return errors.Join(err, failed)
 }
 
 func networkOrder(n uint16) uint16 {
@@ -140,11 +145,7 @@ func (s *socket) probe(ctx context.Context, addresses []netip.Addr) error {
 			if err != nil {
 				return err
 			}
-			var failed error
-			err = raw.Control(func(fd uintptr) {
-				failed = unix.Sendto(int(fd), tagged(frame, s.VLAN), 0, &unix.SockaddrLinklayer{Ifindex: s.index})
-			})
-			if err := errors.Join(err, failed); err != nil {
+			if err := s.send(raw, tagged(frame, s.VLAN)); err != nil {
 				return fmt.Errorf("probe %s on link %s: %w", address, s.Link, err)
 			}
 		}

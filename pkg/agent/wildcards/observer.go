@@ -70,7 +70,7 @@ func (o *observer) want(names []string, servers []netip.Addr, reported []network
 		return
 	}
 	before := o.names
-	o.names = names
+	o.names, o.full = names, false // a name that goes makes room
 	for name, addresses := range o.leases {
 		if !slices.Contains(names, name) {
 			o.count -= len(addresses)

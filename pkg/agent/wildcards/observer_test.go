@@ -254,6 +254,11 @@ func TestLimits(t *testing.T) {
 		len(list[i].Addresses) != networkv1alpha1.MaxAddressesOfWildcard {
 		t.Error("the status would be refused")
 	}
+	b.want([]string{"*.example.org"}, b.servers, nil, b.now)
+	if strings.HasSuffix(b.text(), "full") {
+		t.Error("the limit is still reported, although the name with many addresses is gone")
+	}
+	b.want([]string{"*.example.com", "*.example.org"}, b.servers, nil, b.now)
 	b.now = b.now.Add(2 * time.Hour)
 	if got := b.text(); got != "" {
 		t.Errorf("after the addresses expired: %s", got)
