@@ -15,30 +15,21 @@ import (
 //
 // EgressIPs put their addresses into sets, from which the agent makes the host answer for them.
 func (g gateway) addEgressRouter(u *unit.Unit) {
-	router, external := names.EgressRouter(g.Node.Name), switchRef(names.ExternalSwitch(g.Node.Name))
+	router := names.EgressRouter(g.Node.Name)
 	g.addRouterOf(u, router, nil)
 	own, host := ipam.EgressLink(true), ipam.Addresses(ipam.EgressLink(false))
-	mac := ipam.MAC(ipam.Addresses(own))
-	rtoe := g.routerPort(names.RouterToExternal(router), mac, own, gatewayToExternal)
-	etor := routerTypePort(names.ExternalToRouter(router), rtoe.Name, externalToGateway)
-	etor.Addresses = []string{mac.String()}
 	port := &nbdb.LogicalSwitchPort{UUID: switchPortUUID(names.EgressPort(g.Node.Name)), Name: names.EgressPort(g.Node.Name),
 		Addresses: []string{ovnexpr.PortAddress{MAC: ipam.MAC(host), Addresses: host}.String()},
 		Options:   map[string]string{requestedTunnelKey: key(egressPortKey), names.RequestedChassis: g.Node.Chassis}}
-	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalSwitch{UUID: external.UUID, Name: names.ExternalSwitch(g.Node.Name),
-		OtherConfig: map[string]string{requestedTunnelKey: key(externalKeys + g.Node.ID)}}},
-		unit.Row{Model: rtoe}, unit.Row{Model: etor}, unit.Row{Model: port})
-	u.Members = append(u.Members,
-		unit.Membership{Parent: routerRef(router), Column: "ports", Element: rtoe.UUID},
-		unit.Membership{Parent: external, Column: "ports", Element: etor.UUID},
-		unit.Membership{Parent: external, Column: "ports", Element: port.UUID})
+	g.addExternalSwitchOf(u, router, ipam.MAC(ipam.Addresses(own)), own, port, nil)
 	for _, address := range host {
 		u.Rows = append(u.Rows, unit.Row{Model: addressSet(names.EgressAddresses(g.Node.Name, names.Family(address)))})
 	}
 	for _, join := range g.Join {
 		g.addRoutesInside(u, router, join)
 	}
+	outside := names.RouterToExternal(router)
 	for _, hop := range host {
-		addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: defaultRoute(hop), Nexthop: hop.String(), OutputPort: &rtoe.Name})
+		addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: defaultRoute(hop), Nexthop: hop.String(), OutputPort: &outside})
 	}
 }

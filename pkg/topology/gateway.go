@@ -123,23 +123,31 @@ func (g gateway) addRouterOf(u *unit.Unit, name string, further map[string]strin
 
 // addExternalSwitch adds the switch that leads outside, and the gateway router's link to it.
 func (g gateway) addExternalSwitch(u *unit.Unit) {
-	router, external := names.GatewayRouter(g.Node.Name), switchRef(names.ExternalSwitch(g.Node.Name))
-	rtoe := g.routerPort(names.RouterToExternal(router), g.MAC, g.Addresses, gatewayToExternal)
-	etor := routerTypePort(names.ExternalToRouter(router), rtoe.Name, externalToGateway)
-	etor.Addresses = []string{g.MAC.String()}
-	// The router announces addresses that lead to this node. It does not announce the addresses that every node
-	// balances.
-	etor.Options["nat-addresses"], etor.Options["exclude-lb-vips-from-garp"] = "router", "true"
 	name := names.Localnet(g.Bridge, g.Node.Name)
 	localnet := &nbdb.LogicalSwitchPort{UUID: switchPortUUID(name), Name: name, Type: "localnet", Addresses: []string{"unknown"},
 		Options: map[string]string{"network_name": names.PhysicalNetwork, requestedTunnelKey: key(localnetKey)}}
+	// The router announces addresses that lead to this node. It does not announce the addresses that every node
+	// balances.
+	g.addExternalSwitchOf(u, names.GatewayRouter(g.Node.Name), g.MAC, g.Addresses, localnet,
+		map[string]string{"nat-addresses": "router", "exclude-lb-vips-from-garp": "true"})
+}
+
+// addExternalSwitchOf adds the external switch with a port that leads on, and a router's link to it, whose end at the switch has
+// further options.
+func (g gateway) addExternalSwitchOf(u *unit.Unit, router string, mac net.HardwareAddr, networks []netip.Prefix,
+	port *nbdb.LogicalSwitchPort, further map[string]string) {
+	external := switchRef(names.ExternalSwitch(g.Node.Name))
+	rtoe := g.routerPort(names.RouterToExternal(router), mac, networks, gatewayToExternal)
+	etor := routerTypePort(names.ExternalToRouter(router), rtoe.Name, externalToGateway)
+	etor.Addresses = []string{mac.String()}
+	maps.Copy(etor.Options, further)
 	u.Rows = append(u.Rows, unit.Row{Model: &nbdb.LogicalSwitch{UUID: external.UUID, Name: names.ExternalSwitch(g.Node.Name),
 		OtherConfig: map[string]string{requestedTunnelKey: key(externalKeys + g.Node.ID)}}},
-		unit.Row{Model: rtoe}, unit.Row{Model: etor}, unit.Row{Model: localnet})
+		unit.Row{Model: rtoe}, unit.Row{Model: etor}, unit.Row{Model: port})
 	u.Members = append(u.Members,
 		unit.Membership{Parent: routerRef(router), Column: "ports", Element: rtoe.UUID},
 		unit.Membership{Parent: external, Column: "ports", Element: etor.UUID},
-		unit.Membership{Parent: external, Column: "ports", Element: localnet.UUID})
+		unit.Membership{Parent: external, Column: "ports", Element: port.UUID})
 }
 
 func (g gateway) routerPort(name string, mac net.HardwareAddr, networks []netip.Prefix, tunnelKey int) *nbdb.LogicalRouterPort {
