@@ -88,35 +88,35 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || !facts.WantsPort(&pod) || !requestsNetworks(&pod) {
 		return ctrl.Result{}, errors.Join(r.keep(ctx, req.NamespacedName, nil), r.report(ctx, &pod, "", nil))
 	}
+	var nn networkv1alpha1.NodeNetwork
+	err = r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &nn, client.UnsafeDisableDeepCopy) // it is only read
+	switch {
+	case apierrors.IsNotFound(err): // the node's part of a Layer3 Network went with it, and another node may be given its addresses
+		return ctrl.Result{}, r.keep(ctx, req.NamespacedName, nil)
+	case err != nil:
+		return ctrl.Result{}, err
+	case nn.Status.Chassis == "":
+		_, err := r.stay(ctx, &pod)
+		return ctrl.Result{}, err // the agent's report enqueues the pod
+	}
 	wanted, err := networks.Parse(pod.Annotations, pod.Namespace)
 	if err != nil { // what the pod has stays
 		_, kept := r.stay(ctx, &pod)
 		return ctrl.Result{}, errors.Join(kept, r.report(ctx, &pod, networkv1alpha1.ReasonInvalidRequest, []string{err.Error()}))
 	}
-	return ctrl.Result{}, r.ensure(ctx, &pod, wanted)
+	return ctrl.Result{}, r.ensure(ctx, &pod, &nn, wanted)
 }
 
-// ensure gives the pod a port for each request that can be granted.
-func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, wanted []networks.Request) error {
-	var nn networkv1alpha1.NodeNetwork
-	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &nn, client.UnsafeDisableDeepCopy) // it is only read
+// ensure gives the pod a port for each request that can be granted. nn is its node's.
+func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork, wanted []networks.Request) error {
 	name := client.ObjectKeyFromObject(pod)
-	switch {
-	case apierrors.IsNotFound(err):
-		return r.keep(ctx, name, nil) // the node's part of a Layer3 Network went with it, and another node may be given its addresses
-	case err != nil:
-		return err
-	case nn.Status.Chassis == "":
-		_, err := r.stay(ctx, pod)
-		return err // the agent's report enqueues the pod
-	}
 	selected, err := r.selectedBy(ctx, pod)
 	if err != nil {
 		return err
 	}
 	var attempts []attempt
 	for _, request := range wanted {
-		a, err := r.resolve(ctx, pod, &nn, request)
+		a, err := r.resolve(ctx, pod, nn, request)
 		if err != nil {
 			return err
 		}

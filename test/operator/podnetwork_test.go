@@ -214,3 +214,21 @@ func TestNetworksSelectNamespaces(t *testing.T) {
 	w.until(func() error { return isGone(definition) })
 	w.says(w.event("web", "FailedNetworkAllocation"), "default/blue@net1", "does not")
 }
+
+// A pod whose request cannot be read keeps its port as long as its node, whose addresses another node may be given.
+func TestUnreadableRequestLosesPortWithNode(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.network(dualStack()...)
+	w.join("n1")
+	w.join("n2")
+	w.podNetwork("blue", flat())
+	web := w.requesting("web", "n1", "blue")
+	want := map[string]string{"blue_default_web_net1": "10.100.0.1"}
+	w.wantPorts(want)
+	w.request(web, "blue@a,blue@a")
+	w.refuses("Pod/default/web", "interface a")
+	w.wantPorts(want)
+	w.delete(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	w.wantPorts(nil)
+}
