@@ -90,27 +90,31 @@ func TestRequestOfARunningPod(t *testing.T) {
 }
 
 // A translation that a person gave to another pod while no operator ran stays at the first pod's port until that pod was
-// reconciled. Then the next pod is enqueued, and gets it.
+// reconciled, also at a port that cannot be read. Then the next pod is enqueued, and gets it.
 func TestTranslationThatAnotherPortStillHas(t *testing.T) {
-	other := aPod(func(p *corev1.Pod) { p.Name, p.UID = "other", "uid-other" })
-	b := newBed(t, onNode("10.244.0.0/24"), aPod(), other, heldByWeb("192.0.2.64", "edge"),
-		poolOf("edge", networkv1alpha1.LocationNAT, "192.0.2.64/30"))
-	at := existing()
-	at.Name, at.Options["iface-id-ver"] = "demo_other", "uid-other"
-	at.ExternalIDs[unit.OwnerKey] = string(topology.PodKey("demo", "other"))
-	b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{at}
-	const own = "0a:58:0a:f4:00:04 10.244.0.4"
-	if lines := fmt.Sprint(b.Reconcile("demo", "web").Units[web]); !strings.Contains(lines, own) || strings.Contains(lines, "192.0.2.64") {
-		t.Errorf("the pod's unit has a translation that another port has: %s", lines)
-	}
-	if have := b.Reconcile("demo", "other"); !slices.Contains(have.Enqueued, "pod demo/web") {
-		t.Errorf("the pod that waits for the translation is not enqueued: %+v", have)
-	}
-	lines := fmt.Sprint(b.Reconcile("demo", "web").Units[web])
-	for _, part := range []string{"weft.dev/translated:192.0.2.64", "NAT", own} {
-		if !strings.Contains(lines, part) {
-			t.Errorf("the pod's unit has no %s: %s", part, lines)
-		}
+	whole := map[string]string{"iface-id-ver": "uid-other", "requested-chassis": "chassis-n1", "requested-tnl-key": "16"}
+	for name, options := range map[string]map[string]string{"whole": whole, "without options": nil} {
+		t.Run(name, func(t *testing.T) {
+			other := aPod(func(p *corev1.Pod) { p.Name, p.UID = "other", "uid-other" })
+			b := newBed(t, onNode("10.244.0.0/24"), aPod(), other, heldByWeb("192.0.2.64", "edge"),
+				poolOf("edge", networkv1alpha1.LocationNAT, "192.0.2.64/30"))
+			at := existing()
+			at.Name, at.Options = "demo_other", options
+			at.ExternalIDs[unit.OwnerKey] = string(topology.PodKey("demo", "other"))
+			b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{at}
+			if lines := fmt.Sprint(b.Reconcile("demo", "web").Units[web]); strings.Contains(lines, "192.0.2.64") {
+				t.Errorf("the pod's unit has a translation that another port has: %s", lines)
+			}
+			if have := b.Reconcile("demo", "other"); !slices.Contains(have.Enqueued, "pod demo/web") {
+				t.Errorf("the pod that waits for the translation is not enqueued: %+v", have)
+			}
+			lines := fmt.Sprint(b.Reconcile("demo", "web").Units[web])
+			for _, part := range []string{"weft.dev/translated:192.0.2.64", "NAT", "10.244.0."} {
+				if !strings.Contains(lines, part) {
+					t.Errorf("the pod's unit has no %s: %s", part, lines)
+				}
+			}
+		})
 	}
 }
 

@@ -161,6 +161,7 @@ func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwit
 		port, ok, err := topology.ParsePodPortRow(row)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Info("cannot read a port; its address is not restored", "port", row.Name, "reason", err.Error())
+			r.holdUnreadable(ctx, port)
 		}
 		if !ok || err != nil {
 			continue
@@ -175,6 +176,22 @@ func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwit
 		r.claim(ctx, node, owner(port.Namespace, port.Name, port.UID), name, port)
 	}
 	return rest
+}
+
+// holdUnreadable holds the floating addresses of a port that cannot be read. They are free when the pod of that name has
+// another port or none.
+func (r *Reconciler) holdUnreadable(ctx context.Context, port topology.PortAssignment) {
+	all := slices.Concat(port.Floating, port.Translated)
+	if len(all) == 0 {
+		return
+	}
+	name, uid := types.NamespacedName{Namespace: port.Namespace, Name: port.Name}, port.UID
+	var pod corev1.Pod
+	if err := r.Client.Get(ctx, name, &pod, client.UnsafeDisableDeepCopy); err == nil { // it is only read
+		uid = networkv1alpha1.InterfaceUID(&pod)
+	}
+	r.holders.add(name, owner(name.Namespace, name.Name, uid))
+	r.Addresses.Hold(owner(name.Namespace, name.Name, uid), all)
 }
 
 // restorePod claims the addresses in a pod's status, unless its port has them already.

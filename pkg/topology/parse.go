@@ -11,7 +11,8 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// ParsePodPortRow reads a pod's assignment back from its port. ok is false for ports that PodUnit did not create.
+// ParsePodPortRow reads a pod's assignment back from its port. ok is false for ports that PodUnit did not create. With an error, found
+// has the pod's name and the floating addresses that could be read.
 func ParsePodPortRow(row *nbdb.LogicalSwitchPort) (found PortAssignment, ok bool, err error) {
 	owner := unit.Key(row.ExternalIDs[unit.OwnerKey])
 	if owner.Kind() != KindPod {
@@ -22,6 +23,11 @@ func ParsePodPortRow(row *nbdb.LogicalSwitchPort) (found PortAssignment, ok bool
 		return found, false, fmt.Errorf("port %s: owner %q is not a pod", row.Name, owner)
 	}
 	found.UID, found.Chassis = row.Options[names.InterfaceVersion], row.Options[names.RequestedChassis]
+	// A pod keeps its own addresses even if this mark was damaged.
+	found.Translated, _ = ovnexpr.ParseAddresses(row.ExternalIDs, ovnexpr.TranslatedKey)
+	if found.Floating, err = ovnexpr.ParseAddresses(row.ExternalIDs, ovnexpr.FloatingKey); err != nil {
+		return found, false, fmt.Errorf("port %s: %w", row.Name, err)
+	}
 	if found.Slot, err = strconv.Atoi(row.Options[requestedTunnelKey]); err != nil {
 		return found, false, fmt.Errorf("port %s: %s: %w", row.Name, requestedTunnelKey, err)
 	}
@@ -33,10 +39,5 @@ func ParsePodPortRow(row *nbdb.LogicalSwitchPort) (found PortAssignment, ok bool
 		return found, false, fmt.Errorf("port %s: %w", row.Name, err)
 	}
 	found.Addresses, found.MAC = address.Addresses, address.MAC
-	if found.Floating, err = ovnexpr.ParseAddresses(row.ExternalIDs, ovnexpr.FloatingKey); err != nil {
-		return found, false, fmt.Errorf("port %s: %w", row.Name, err)
-	}
-	// A pod keeps its own addresses even if this mark was damaged.
-	found.Translated, _ = ovnexpr.ParseAddresses(row.ExternalIDs, ovnexpr.TranslatedKey)
 	return found, true, nil
 }
