@@ -128,6 +128,16 @@ func TestPodWithoutAddressHasNoRows(t *testing.T) {
 	}
 }
 
+// Nobody may need to watch the routers of a pod without an address.
+func TestPodWithoutAddressEnqueuesItsGateway(t *testing.T) {
+	for _, routes := range [][]client.Object{nil, {&networkv1alpha1.ExternalRoute{ObjectMeta: metav1.ObjectMeta{Name: "r0"}}}} {
+		b := newBed(t, append(routes, onNode("10.244.0.0/24"), aPod(annotated(networkv1alpha1.IPPoolAnnotation, "absent")))...)
+		if have := b.Reconcile("demo", "web").Enqueued; slices.Contains(have, "gateway n1") != (len(routes) > 0) {
+			t.Errorf("with %d ExternalRoutes, %q are enqueued", len(routes), have)
+		}
+	}
+}
+
 // A person released the Overlay address of a running pod whose node has no agent. If the pool is gone, too, the port goes,
 // because another pod may get the address. Otherwise the pod gets it again.
 func TestReleasedAddressOfAPodWhoseNodeHasNoAgent(t *testing.T) {

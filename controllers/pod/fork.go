@@ -12,6 +12,7 @@ func (r *Reconciler) rememberFrom(origin *Reconciler) {
 	origin.holders.copyTo(&r.holders)
 	origin.restored.copyTo(&r.restored)
 	r.egress.Store(origin.egress.Load())
+	r.routes.Store(origin.routes.Load())
 }
 
 func (r *restoration) copyTo(to *restoration) {

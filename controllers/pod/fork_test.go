@@ -15,6 +15,7 @@ func TestForkHasAMemoryOfItsOwn(t *testing.T) {
 	r := &Reconciler{Addresses: alloc.New(time.Now)}
 	r.restored.done = true
 	r.egress.Store(true)
+	r.routes.Store(true)
 	pod, other := types.NamespacedName{Namespace: "demo", Name: "a"}, types.NamespacedName{Namespace: "demo", Name: "b"}
 	r.holders.add(pod, "demo/a/uid")
 	r.holders.wait("n1", pod)

@@ -74,6 +74,7 @@ type Reconciler struct {
 	restored restoration
 	holders  holders
 	egress   atomic.Bool // there were EgressIPs or ExternalRoutes
+	routes   atomic.Bool // there were ExternalRoutes
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -126,6 +127,7 @@ func (r *Reconciler) free(name types.NamespacedName, keep string) {
 			r.counted()
 			r.Wake(node)
 			r.vacated(node)
+			r.unrouted(node)
 		}
 		for _, address := range held {
 			r.Wake(waitsForPort(address))

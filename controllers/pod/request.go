@@ -58,6 +58,7 @@ func (r *Reconciler) wait(ctx context.Context, pod *corev1.Pod, reason error) er
 			return err
 		}
 		r.holdOnly(owner, given{})
+		r.unrouted(pod.Spec.NodeName)
 	}
 	return r.explain(pod, reason)
 }

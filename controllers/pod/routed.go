@@ -30,6 +30,13 @@ func (r *Reconciler) addNextHops(to *topology.Pod, by selection) {
 	}
 }
 
+// unrouted enqueues the gateway of a node on which a pod has lost its address: nobody may need to watch the pod's routers any more.
+func (r *Reconciler) unrouted(node string) {
+	if r.routes.Load() {
+		r.Triggers.Enqueue(topology.KindGateway, types.NamespacedName{Name: node})
+	}
+}
+
 // routed enqueues the pods that an ExternalRoute selects, or selected, when their routers may have changed.
 func (r *Reconciler) routed() handler.Funcs {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]

@@ -51,6 +51,9 @@ func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (by select
 	if len(all.Items)+len(routes.Items) > 0 {
 		r.egress.Store(true)
 	}
+	if len(routes.Items) > 0 {
+		r.routes.Store(true)
+	}
 	namespace, err := r.namespace(ctx, pod.Namespace)
 	if apierrors.IsNotFound(err) {
 		r.holders.miss(pod.Namespace)
