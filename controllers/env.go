@@ -104,10 +104,14 @@ func observe(env *kind.Env, db *database.Database, options Options) []func(conte
 		func() { env.Triggers.Enqueue(topology.KindEgressIP, egressip.All) })
 	tunnels := egressip.NewProber(network.ManagementPorts(env.Client), options.Probe, tunnelInterval,
 		egressip.DefaultProbeMisses, enqueueNetwork)
-	speakers := egressip.NewProber(loadbalancer.Speakers(env.Client), options.AgentProbe, speakerInterval, egressip.DefaultProbeMisses,
-		func() { env.Triggers.Enqueue(topology.KindLoadBalancerPool, loadbalancer.All) })
-	env.Observed = kind.Observed{AgentReachable: speakers.Reachable, Violations: watch.Violations, Silent: propagation.Silent,
+	enqueuePools := func() { env.Triggers.Enqueue(topology.KindLoadBalancerPool, loadbalancer.All) }
+	routers := egressip.NewProber(loadbalancer.Speakers(env.Client, false), options.AgentProbe, speakerInterval,
+		egressip.DefaultProbeMisses, enqueuePools)
+	hosts := egressip.NewProber(loadbalancer.Speakers(env.Client, true), options.Probe, speakerInterval,
+		egressip.DefaultProbeMisses, enqueuePools)
+	answers := func(node string) bool { return routers.Reachable(node) && hosts.Reachable(node) }
+	env.Observed = kind.Observed{AgentReachable: answers, Violations: watch.Violations, Silent: propagation.Silent,
 		Unreached: tunnels.Unreachable, Reachable: carriers.Reachable}
 	db.Written = propagation.Request
-	return []func(context.Context) error{propagation.Run, watch.Start, carriers.Run, tunnels.Run, speakers.Run}
+	return []func(context.Context) error{propagation.Run, watch.Start, carriers.Run, tunnels.Run, routers.Run, hosts.Run}
 }

@@ -14,6 +14,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
 	"github.com/weft-network/weft/test/kindtest"
 )
 
@@ -50,7 +51,10 @@ func TestServicesThatAreTheSourceOfTheirPods(t *testing.T) {
 		sets       int
 		condition  string
 		event      bool
+		local      bool // the nodes are in Local mode
 	}{
+		"by the hosts": {service: leaving(), pool: answers("192.0.2.80 n1", "2001:db8::80 n2"), sets: 2, local: true,
+			translated: []string{"192.0.2.80 ER_n1", "2001:db8::80 ER_n2"}, condition: "True AsExpected "},
 		"both families": {service: leaving(), pool: answers("192.0.2.80 n1", "2001:db8::80 n2"), sets: 2,
 			translated: []string{"192.0.2.80 GR_n1", "2001:db8::80 GR_n2"}, condition: "True AsExpected "},
 		"one address without a node": {service: leaving(), pool: answers("192.0.2.80 n1"), sets: 2, event: true,
@@ -73,11 +77,21 @@ func TestServicesThatAreTheSourceOfTheirPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var objects []client.Object
+			var gateways []unit.Unit
 			for _, id := range []int{1, 2} {
 				node, nn := kindtest.Node(t, id, "46")
+				if gateway := nn.Status.Gateway; c.local {
+					gateway.Mode, gateway.Bridge, gateway.MACAddress, gateway.AnswersForAddresses = networkv1alpha1.GatewayLocal, "", "", true
+				}
 				objects = append(objects, node, nn)
+				read, err := facts.ParseGateway(nn, node)
+				if read.Leaving = true; err != nil {
+					t.Fatal(err)
+				}
+				gateways = append(gateways, topology.GatewayUnit(read))
 			}
 			b := newBed(t, nil, append(objects, c.service, c.pool)...)
+			b.Seed(gateways...)
 			key := topology.EgressIPKey(facts.EgressNameOf("demo", "web"))
 			outcome := b.ReconcileKind(topology.KindEgressService, "demo", "web")
 			var translated []string
@@ -86,9 +100,9 @@ func TestServicesThatAreTheSourceOfTheirPods(t *testing.T) {
 				if strings.HasPrefix(line, "AddressSet ") {
 					sets++
 				}
-				for _, id := range []string{"1", "2"} {
-					if strings.HasPrefix(line, "Logical_Router GR_n"+id+": nat += ") && !strings.Contains(line, "$inside") {
-						translated = append(translated, externalOf(outcome.Units[key], line)+" GR_n"+id)
+				for _, router := range []string{"GR_n1", "GR_n2", "ER_n1", "ER_n2"} {
+					if strings.HasPrefix(line, "Logical_Router "+router+": nat += ") && !strings.Contains(line, "$inside") {
+						translated = append(translated, externalOf(outcome.Units[key], line)+" "+router)
 					}
 				}
 			}

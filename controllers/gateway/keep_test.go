@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/unit"
@@ -143,7 +144,8 @@ func network(t *testing.T, id int32, subnet networkv1alpha1.CIDR) *networkv1alph
 
 func store(scheme *runtime.Scheme, objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithIndex(&corev1.Node{}, ByAddress, IndexByAddress).WithIndex(&networkv1alpha1.NodeNetwork{}, ByAddress, IndexByAddress).Build()
+		WithIndex(&corev1.Node{}, ByAddress, IndexByAddress).WithIndex(&networkv1alpha1.NodeNetwork{}, ByAddress, IndexByAddress).
+		WithIndex(&corev1.Service{}, kind.ServicesLeaving, kind.IndexByEgressSource).Build()
 }
 
 func reconciled(t *testing.T, r *Reconciler, node string) {

@@ -78,6 +78,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedGateway", "BuildGateway", "%v", err)
 		return ctrl.Result{}, r.keep(ctx, &nn)
 	}
+	if err := r.addLeaving(ctx, &read); err != nil {
+		return ctrl.Result{}, err
+	}
 	if err := r.addRouted(ctx, &read); err != nil {
 		return ctrl.Result{}, err
 	}

@@ -228,3 +228,36 @@ func TestWatchedRouters(t *testing.T) {
 	}
 	b.ExpectSettled("", "n1")
 }
+
+// A node in Local mode has a set of the addresses for which its host answers, and a router while a Service is the source of its pods.
+func TestHostThatAnswers(t *testing.T) {
+	web := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web",
+		Annotations: map[string]string{networkv1alpha1.EgressSourceAnnotation: networkv1alpha1.EgressSourceLoadBalancer}}}
+	web.Spec.Type, web.Spec.Selector = corev1.ServiceTypeLoadBalancer, map[string]string{"app": "web"}
+	for name, c := range map[string]struct {
+		old     bool // its agent is older
+		objects []client.Object
+		sets    int
+		router  bool
+	}{
+		"no Service":             {sets: 2},
+		"a Service":              {objects: []client.Object{web}, sets: 4, router: true},
+		"a Service, old agent":   {old: true, objects: []client.Object{web.DeepCopy()}},
+		"another kind of source": {objects: []client.Object{&networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "out"}}}, sets: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, nn := kindtest.Node(t, 1, "46")
+			gateway := nn.Status.Gateway
+			gateway.Mode, gateway.Bridge, gateway.MACAddress = networkv1alpha1.GatewayLocal, "", ""
+			gateway.AnswersForAddresses = !c.old
+			b := kindtest.New(t, Kinds, topology.KindGateway, nil, append(slices.Clone(c.objects), node, nn)...)
+			lines := b.Reconcile("", "n1").Units[n1]
+			sets := len(kindtest.Pick(lines, "AddressSet answered_n1_", "AddressSet egress_n1_"))
+			router := len(kindtest.Pick(lines, "LogicalRouter ER_n1")) > 0
+			if sets != c.sets || router != c.router {
+				t.Errorf("%d sets, router %t; want %d, %t:\n%s", sets, router, c.sets, c.router, strings.Join(lines, "\n"))
+			}
+			b.ExpectSettled("", "n1")
+		})
+	}
+}

@@ -15,6 +15,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -36,6 +37,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Watches: append(r.routedWatches(),
 			kind.Of(&corev1.Node{}, predicate.Funcs{UpdateFunc: nodeChanged}),
 			kind.Of(&networkv1alpha1.NodeNetwork{}, predicate.Funcs{UpdateFunc: networkChanged}),
+			kind.Map(&corev1.Service{}, r.everyHost, kind.EgressSourceChanged()),
 			kind.On(&corev1.Node{}, r.claimers()),
 			kind.On(&networkv1alpha1.NodeNetwork{}, r.claimers()),
 		),
@@ -52,6 +54,32 @@ func (r *Reconciler) everyNode(ctx context.Context, _ client.Object) (requests [
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: nodes.Items[i].Name}})
 	}
 	return requests
+}
+
+// everyHost returns a request for each node in Local mode, which has a router while Services are the source of their pods.
+func (r *Reconciler) everyHost(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	var nodes networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil // the cache returns no errors once it is in sync
+	}
+	for i := range nodes.Items {
+		if found := nodes.Items[i].Status.Gateway; found != nil && found.Mode == networkv1alpha1.GatewayLocal {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: nodes.Items[i].Name}})
+		}
+	}
+	return requests
+}
+
+// addLeaving adds whether Services are the source of their pods outside, to the facts of a node in Local mode.
+func (r *Reconciler) addLeaving(ctx context.Context, to *facts.Gateway) error {
+	if !to.AnswersByHost() {
+		return nil
+	}
+	var services corev1.ServiceList
+	// they are only read
+	err := r.Client.List(ctx, &services, client.MatchingFields{kind.ServicesLeaving: "true"}, client.UnsafeDisableDeepCopy)
+	to.Leaving = facts.Leaving(services.Items)
+	return err
 }
 
 // nodeChanged passes changes of the node's addresses, and of whether it may carry egress IPs.

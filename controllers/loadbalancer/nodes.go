@@ -39,7 +39,7 @@ func (r *Pools) nodes(ctx context.Context, pool loadbalancer.Pool) (found []load
 			continue // its own controller reports the error
 		}
 		found = append(found, loadbalancer.Node{Name: node.Name, Networks: gateway.Addresses, Router: gateway.HasRouter(),
-			Local:    gateway.Mode == networkv1alpha1.GatewayLocal,
+			ByHost:   gateway.AnswersByHost(),
 			Healthy:  loadbalancer.IsReady(node) && (r.Reachable == nil || r.Reachable(node.Name)),
 			Cordoned: node.Spec.Unschedulable})
 	}
@@ -61,19 +61,29 @@ func (r *Pools) localNodes(ctx context.Context, services []*corev1.Service) (map
 	return facts.NodesWithEndpoints(list.Items), nil
 }
 
-// Speakers returns a function that lists the nodes whose agents are probed, each with its Kubernetes address. Without
-// an address that a node answers for it lists none.
-func Speakers(c client.Reader) func(ctx context.Context) map[string]netip.Addr {
+// Speakers returns a function that lists the nodes to probe whose gateway mode is Local, or is not, each with its Kubernetes
+// address. Without an address that a node answers for it lists none. A host that answers goes on while its agent is replaced.
+func Speakers(c client.Reader, inLocalMode bool) func(ctx context.Context) map[string]netip.Addr {
 	return func(ctx context.Context) map[string]netip.Addr {
 		var pools networkv1alpha1.LoadBalancerPoolList
 		var nodes corev1.NodeList
-		err := errors.Join(c.List(ctx, &pools, client.UnsafeDisableDeepCopy), c.List(ctx, &nodes, client.UnsafeDisableDeepCopy))
+		var networks networkv1alpha1.NodeNetworkList
+		err := errors.Join(c.List(ctx, &pools, client.UnsafeDisableDeepCopy), c.List(ctx, &nodes, client.UnsafeDisableDeepCopy),
+			c.List(ctx, &networks, client.UnsafeDisableDeepCopy))
 		if err != nil ||
 			!slices.ContainsFunc(pools.Items, func(p networkv1alpha1.LoadBalancerPool) bool { return p.Status.Used > 0 }) {
 			return nil
 		}
+		isLocal := map[string]bool{}
+		for i := range networks.Items {
+			gateway := networks.Items[i].Status.Gateway
+			isLocal[networks.Items[i].Name] = gateway != nil && gateway.Mode == networkv1alpha1.GatewayLocal
+		}
 		targets := map[string]netip.Addr{}
 		for i := range nodes.Items {
+			if isLocal[nodes.Items[i].Name] != inLocalMode {
+				continue
+			}
 			if addresses := facts.InternalIPs(&nodes.Items[i]); len(addresses) > 0 && loadbalancer.MayAnnounce(&nodes.Items[i]) {
 				targets[nodes.Items[i].Name] = addresses[0]
 			}

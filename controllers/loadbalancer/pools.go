@@ -138,11 +138,6 @@ func (r *Pools) announce(ctx context.Context, pool *networkv1alpha1.LoadBalancer
 		if err != nil {
 			return err
 		}
-		if !r.Database.Has(nbdb.NATTable, "match") {
-			d.unannounced = append(d.unannounced, unannounced{address, networkv1alpha1.ReasonDatabaseSchemaTooOld,
-				"the northbound database's server lacks NAT.match: it is older than OVN 24.09"})
-			continue
-		}
 		if len(d.announced) == maxAnnouncements {
 			d.unannounced = append(d.unannounced, unannounced{address, networkv1alpha1.ReasonNoEligibleNode,
 				fmt.Sprintf("nodes answer for %d addresses of a pool at most", maxAnnouncements)})
@@ -153,7 +148,13 @@ func (r *Pools) announce(ctx context.Context, pool *networkv1alpha1.LoadBalancer
 			d.unannounced = append(d.unannounced, unannounced{address, reason, message})
 			continue
 		}
-		d.announced = append(d.announced, facts.AnnouncedAddress{Address: address, Node: node})
+		byHost := slices.ContainsFunc(nodes, func(n loadbalancer.Node) bool { return n.Name == node && n.ByHost })
+		if !byHost && !r.Database.Has(nbdb.NATTable, "match") {
+			d.unannounced = append(d.unannounced, unannounced{address, networkv1alpha1.ReasonDatabaseSchemaTooOld,
+				"the northbound database's server lacks NAT.match: it is older than OVN 24.09"})
+			continue
+		}
+		d.announced = append(d.announced, facts.AnnouncedAddress{Address: address, Node: node, ByHost: byHost})
 	}
 	return nil
 }

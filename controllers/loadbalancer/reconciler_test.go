@@ -16,6 +16,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -335,6 +336,35 @@ func TestAnnouncement(t *testing.T) {
 				t.Errorf("the second time: %+v", again)
 			}
 		})
+	}
+}
+
+// In Local mode the host of the chosen node answers, unless its agent is older.
+func TestHostsAnswer(t *testing.T) {
+	for _, able := range []bool{true, false} {
+		b := newBed(t, nil, aPool("192.0.2.200-192.0.2.209"), aService("web", on("192.0.2.200")))
+		for _, id := range []int{1, 2} {
+			node, nn := kindtest.Node(t, id, "46")
+			gateway := nn.Status.Gateway
+			gateway.Mode, gateway.Bridge, gateway.MACAddress, gateway.AnswersForAddresses = networkv1alpha1.GatewayLocal, "", "", able
+			b.Update(nn)
+			read, err := facts.ParseGateway(nn, node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Seed(topology.GatewayUnit(read))
+		}
+		key := topology.LoadBalancerPoolKey("pool")
+		rows := b.ReconcileKind(topology.KindLoadBalancerPool, "", "pool").Units[key]
+		want := []string{"Address_Set " + names.AnsweredAddresses("n2", "IPv4") + ": addresses += 192.0.2.200"}
+		state := "1/10 192.0.2.200@n2 AsExpected AsExpected"
+		if !able {
+			want = nil
+			state = "1/10 AsExpected NoEligibleNode: 192.0.2.200: n1, n2 have no gateway router, or no agent that can answer, yet"
+		}
+		if !slices.Equal(rows, want) || poolState(b) != state {
+			t.Errorf("rows %v, status %s; want %v, %s", rows, poolState(b), want, state)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,6 +62,14 @@ func SelectEgress(all []networkv1alpha1.EgressIP, services []corev1.Service, nam
 	return EgressNameOf(chosen.Namespace, chosen.Name)
 }
 
+// Leaving reports whether a Service is the source of its pods outside.
+func Leaving(services []corev1.Service) bool {
+	return slices.ContainsFunc(services, func(s corev1.Service) bool {
+		granted, err := EgressSource(&s)
+		return err == nil && granted
+	})
+}
+
 // ParseEgressService reads a Service with EgressSource. announced has the node that answers for each address of LoadBalancerPools, and
 // gateways, by node, how to reach it. The error names the addresses for which no node answers.
 func ParseEgressService(s *corev1.Service, announced map[netip.Addr]string, gateways map[string]Gateway) (facts EgressIP, err error) {
@@ -72,7 +81,7 @@ func ParseEgressService(s *corev1.Service, announced map[netip.Addr]string, gate
 		}
 		facts.Addresses = append(facts.Addresses, address)
 		g, known := gateways[announced[address]]
-		if !known || !g.HasRouter() {
+		if g.Leaving = true; !known || !g.HasRouter() && !g.HasEgressRouter() {
 			err = errors.Join(err, fmt.Errorf("no node answers for %s", address))
 			continue
 		}

@@ -25,8 +25,11 @@ type Gateway struct {
 	Bridge    string
 	MAC       net.HardwareAddr
 	Addresses []netip.Prefix
-	// Carries means that the node may carry egress IPs, and that its agent can in Local mode.
-	Carries bool
+	// Answers means that the host can answer for addresses of others, in Local mode.
+	Answers bool
+	// Carries means that the node may carry egress IPs. Leaving means that Services are the source of their pods, so that a
+	// node that answers for an address needs a router.
+	Carries, Leaving bool
 	// Further are the host's addresses on its other links, in Local mode.
 	Further []netip.Prefix
 	// NextHops are the routers outside.
@@ -95,7 +98,8 @@ func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, 
 	}
 	g := Gateway{Node: facts, Mode: status.Mode, Bridge: status.Bridge,
 		SNAT: nn.Spec.Gateway.SNAT != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU),
-		Alone: alone(status), Carries: carries(node) && status.CarriesEgressIPs}
+		Alone: alone(status), Carries: carries(node),
+		Answers: status.Mode == networkv1alpha1.GatewayLocal && status.AnswersForAddresses}
 	if status.MACAddress != "" {
 		if g.MAC, err = parseMAC(string(status.MACAddress)); err != nil {
 			return g, fmt.Errorf("NodeNetwork %s: status.gateway.macAddress: %w", nn.Name, err)
@@ -197,10 +201,15 @@ func (g Gateway) HasRouter() bool {
 	return g.Mode != networkv1alpha1.GatewayLocal && len(g.Addresses) > 0 && g.Node.Chassis != "" && g.Bridge != ""
 }
 
-// HasEgressRouter reports whether the node has a gateway router in Local mode. It only carries egress IPs, and the host is its
-// next hop.
+// AnswersByHost reports whether the host answers for addresses of load balancers, instead of a gateway router.
+func (g Gateway) AnswersByHost() bool {
+	return g.Answers && len(g.Addresses) > 0 && g.Node.Chassis != ""
+}
+
+// HasEgressRouter reports whether the node has a gateway router in Local mode. It only carries the sources of pods outside: egress
+// IPs and addresses of Services. The host is its next hop.
 func (g Gateway) HasEgressRouter() bool {
-	return g.Mode == networkv1alpha1.GatewayLocal && g.Carries && len(g.Addresses) > 0 && len(g.Join) > 0 && g.Node.Chassis != ""
+	return g.AnswersByHost() && len(g.Join) > 0 && (g.Carries || g.Leaving)
 }
 
 // WaysOut returns the next hops, at most one per family, by which floating addresses of the node's pods leave: the join

@@ -35,7 +35,7 @@ func TestHasEgressRouter(t *testing.T) {
 		"complete":     {func(*networkv1alpha1.NodeNetwork, *corev1.Node) {}, true},
 		"cordoned":     {func(_ *networkv1alpha1.NodeNetwork, node *corev1.Node) { node.Spec.Unschedulable = true }, true},
 		"unlabelled":   {func(_ *networkv1alpha1.NodeNetwork, node *corev1.Node) { node.Labels = nil }, false},
-		"an old agent": {func(nn *networkv1alpha1.NodeNetwork, _ *corev1.Node) { nn.Status.Gateway.CarriesEgressIPs = false }, false},
+		"an old agent": {func(nn *networkv1alpha1.NodeNetwork, _ *corev1.Node) { nn.Status.Gateway.AnswersForAddresses = false }, false},
 		"no chassis":   {func(nn *networkv1alpha1.NodeNetwork, _ *corev1.Node) { nn.Status.Chassis = "" }, false},
 		"no link":      {func(nn *networkv1alpha1.NodeNetwork, _ *corev1.Node) { nn.Status.Gateway.Addresses = nil }, false},
 		"Shared": {func(nn *networkv1alpha1.NodeNetwork, _ *corev1.Node) {
@@ -49,7 +49,7 @@ func TestHasEgressRouter(t *testing.T) {
 					JoinAddresses: []networkv1alpha1.InterfaceAddress{"100.64.0.2/16"}, ClusterSubnets: []networkv1alpha1.CIDR{"10.244.0.0/16"},
 					ManagementPort: networkv1alpha1.ManagementPort{MACAddress: "0a:58:0a:f4:00:02"}},
 				Status: networkv1alpha1.NodeNetworkStatus{Chassis: "c1", Gateway: &networkv1alpha1.NodeGatewayStatus{
-					Mode: networkv1alpha1.GatewayLocal, CarriesEgressIPs: true, Addresses: []networkv1alpha1.InterfaceAddress{"192.0.2.1/24"},
+					Mode: networkv1alpha1.GatewayLocal, AnswersForAddresses: true, Addresses: []networkv1alpha1.InterfaceAddress{"192.0.2.1/24"},
 					FurtherLinks: []networkv1alpha1.NodeLink{{Name: "eth1",
 						Addresses: []networkv1alpha1.InterfaceAddress{"198.51.100.1/24"}}}}}}
 			c.change(nn, node)

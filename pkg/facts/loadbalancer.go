@@ -12,10 +12,11 @@ type LoadBalancerPool struct {
 	Announced []AnnouncedAddress
 }
 
-// AnnouncedAddress is an address of a load balancer, and the node whose gateway router answers for it.
+// AnnouncedAddress is an address of a load balancer, and the node that answers for it: its gateway router, or its host.
 type AnnouncedAddress struct {
 	Address netip.Addr
 	Node    string
+	ByHost  bool
 }
 
 // NodesWithEndpoints returns the nodes with a ready endpoint of a service, or with an endpoint that serves while it ends if

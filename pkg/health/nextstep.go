@@ -129,8 +129,7 @@ var nextSteps = map[string]string{
 		"the labelled nodes' link to the outside",
 	networkv1alpha1.ReasonAddressInUse: "give EgressIP's spec.egressIPs an unused address; the " +
 		"message names the owner of this one",
-	networkv1alpha1.ReasonNodesUnreachable:       "find out why the nodes that carry the addresses do not respond: kubectl get nodes",
-	networkv1alpha1.ReasonUnsupportedGatewayMode: "select nodes whose gateway's mode is Shared by the LoadBalancerPool's nodeSelector",
+	networkv1alpha1.ReasonNodesUnreachable: "find out why the nodes that carry the addresses do not respond: kubectl get nodes",
 	networkv1alpha1.ReasonRemoving: "check that weft-operands runs: kubectl -n weft-system describe " +
 		"pods -l app.kubernetes.io/component=operands. To cancel the deletion: kubectl weft remove cancel",
 	networkv1alpha1.ReasonWaitingForConfirmation: "to cancel the deletion: kubectl weft remove cancel. To " +

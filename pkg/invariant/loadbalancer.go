@@ -12,11 +12,12 @@ import (
 // loadBalancerInvariants returns the invariants of LoadBalancerPools.
 func loadBalancerInvariants() []Invariant {
 	return []Invariant{
-		{"BalancerAnswersOnce", "One router answers for a LoadBalancerPool's address: its status' node.", balancerAnswersOnce},
+		{"BalancerAnswersOnce", "One node answers for a LoadBalancerPool's address, by its router or its host: its status' node.",
+			balancerAnswersOnce},
 	}
 }
 
-// balancerAnswersOnce compares the routers' rows with the status, for nodes that have a router.
+// balancerAnswersOnce compares the routers' rows, and the sets of nodes in Local mode, with the status.
 func balancerAnswersOnce(v *view) (found []Violation) {
 	nats := byUUID(rowsIn[nbdb.NAT](v.Northbound, nbdb.NATTable))
 	routers, have, want := map[string]bool{}, map[string]bool{}, map[string]bool{} // "loadbalancerpool/a 192.0.2.7 n1"
@@ -29,12 +30,28 @@ func balancerAnswersOnce(v *view) (found []Violation) {
 			}
 		}
 	}
+	sets := map[string][]string{}
+	for _, set := range rowsIn[nbdb.AddressSet](v.Northbound, nbdb.AddressSetTable) {
+		sets[set.Name] = set.Addresses
+	}
+	hosts := map[string]bool{}
+	for node := range v.networks {
+		for _, family := range []string{"IPv4", "IPv6"} {
+			addresses, ok := sets[names.AnsweredAddresses(node, family)]
+			hosts[node] = hosts[node] || ok
+			for _, address := range addresses { // an element has no owner
+				have[fmt.Sprint("host ", address, " ", node)] = true
+			}
+		}
+	}
 	for key, pool := range v.balancers {
 		for _, a := range pool.Status.Announcements {
 			if routers[a.Node] {
 				want[fmt.Sprint(key, " ", a.Address, " ", a.Node)] = true
+			} else if hosts[a.Node] {
+				want[fmt.Sprint("host ", a.Address, " ", a.Node)] = true
 			}
 		}
 	}
-	return differing("address at a router (pool, address, node)", want, have)
+	return differing("address at a router or a host (pool or host, address, node)", want, have)
 }

@@ -15,9 +15,8 @@ type Node struct {
 	Name string
 	// Networks are the networks of the node's link to the outside, with the node's own addresses.
 	Networks []netip.Prefix
-	// Router means that the node has a gateway router. Local means that its gateway mode is Local, so that it never
-	// gets one.
-	Router, Local bool
+	// Router means that the node's gateway router can answer, ByHost that its host can, in Local mode.
+	Router, ByHost bool
 	// Healthy means that the node is ready and that its agent responds. Cordoned nodes answer only if no other node can.
 	Healthy, Cordoned bool
 }
@@ -33,8 +32,8 @@ func (n Node) on(a netip.Addr) bool {
 // Speaker returns a reason and a message.
 func Speaker(a netip.Addr, nodes []Node, local map[string]bool, current string) (node, reason, message string) {
 	near := having(nodes, func(n Node) bool { return n.on(a) })
-	routed := having(near, func(n Node) bool { return n.Router })
-	able := having(routed, func(n Node) bool { return local == nil || local[n.Name] })
+	answering := having(near, func(n Node) bool { return n.Router || n.ByHost })
+	able := having(answering, func(n Node) bool { return local == nil || local[n.Name] })
 	healthy := having(able, func(n Node) bool { return n.Healthy })
 	if best := having(healthy, func(n Node) bool { return !n.Cordoned }); len(best) > 0 {
 		healthy = best
@@ -50,13 +49,10 @@ func Speaker(a netip.Addr, nodes []Node, local map[string]bool, current string) 
 		return "", networkv1alpha1.ReasonNoEligibleNode, "the pool's nodeSelector selects no node"
 	case len(near) == 0:
 		return "", networkv1alpha1.ReasonNotOnNodeNetwork, "it is in no network of the link to the outside of " + nodeNames(nodes)
-	case len(routed) == 0 && !slices.ContainsFunc(near, func(n Node) bool { return !n.Local }):
-		return "", networkv1alpha1.ReasonUnsupportedGatewayMode, "the gateway mode of " + nodeNames(near) +
-			" is Local: only a node in Shared mode answers for addresses"
-	case len(routed) == 0:
-		return "", networkv1alpha1.ReasonNoEligibleNode, nodeNames(near) + " have no gateway router yet"
+	case len(answering) == 0:
+		return "", networkv1alpha1.ReasonNoEligibleNode, nodeNames(near) + " have no gateway router, or no agent that can answer, yet"
 	}
-	return "", networkv1alpha1.ReasonNoLocalEndpoints, "externalTrafficPolicy is Local, and no ready endpoint is on " + nodeNames(routed)
+	return "", networkv1alpha1.ReasonNoLocalEndpoints, "externalTrafficPolicy is Local, and no ready endpoint is on " + nodeNames(answering)
 }
 
 func having(nodes []Node, is func(Node) bool) []Node {

@@ -49,9 +49,9 @@ func TestSpeaker(t *testing.T) {
 		"no node with endpoints responds": {nodes: but(second, sick), local: map[string]bool{second: true}, want: second},
 		"no node":                         {want: "NoEligibleNode"},
 		"on no segment":                   {nodes: speakers(1, func(n *Node) { n.Networks = nil }), want: "NotOnNodeNetwork"},
-		"all are Local": {nodes: speakers(2, func(n *Node) { n.Router, n.Local = false, true }),
-			want: "UnsupportedGatewayMode"},
-		"no router yet": {nodes: speakers(2, func(n *Node) { n.Router = false }), want: "NoEligibleNode"},
+		"by their hosts":                  {nodes: speakers(2, func(n *Node) { n.Router, n.ByHost = false, true }), want: first},
+		"its node's host cannot answer":   {nodes: but(first, func(n *Node) { n.Router, n.ByHost = false, false }), want: second},
+		"no router yet":                   {nodes: speakers(2, func(n *Node) { n.Router = false }), want: "NoEligibleNode"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, reason, message := Speaker(address, c.nodes, c.local, c.current)

@@ -20,13 +20,12 @@ func newLoadBalancerPool(name string) *networkv1alpha1.LoadBalancerPool {
 	return pool
 }
 
-// addLoadBalancerPool adds a pool to the manifests. Its nodes must be in mode Shared.
+// addLoadBalancerPool adds a pool to the manifests.
 func (i *item) addLoadBalancerPool(pool *networkv1alpha1.LoadBalancerPool) {
 	if n := len(pool.Spec.Addresses); n > 64 {
 		i.lose("spec", "a LoadBalancerPool has at most 64 ranges; %d are left out", n-64)
 		pool.Spec.Addresses = pool.Spec.Addresses[:64]
 	}
-	i.in.plan.needShared = append(i.in.plan.needShared, "LoadBalancerPool "+pool.Name)
 	i.becomes(filePools, pool, "")
 }
 

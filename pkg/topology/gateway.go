@@ -49,6 +49,11 @@ func GatewayUnit(read facts.Gateway) unit.Unit {
 	}
 	if g.Mode == networkv1alpha1.GatewayLocal {
 		g.addSourceRoutes(&u, facts.ManagementAddresses(g.Node.Subnets))
+		if g.AnswersByHost() {
+			for _, family := range []string{"IPv4", "IPv6"} {
+				u.Rows = append(u.Rows, unit.Row{Model: addressSet(names.AnsweredAddresses(g.Node.Name, family))})
+			}
+		}
 		if g.HasEgressRouter() {
 			g.addEgressRouter(&u)
 		}

@@ -13,11 +13,17 @@ func LoadBalancerPoolKey(name string) unit.Key { return unit.NewKey(KindLoadBala
 
 // LoadBalancerPoolUnit returns a unit that makes one gateway router answer ARP and neighbour discovery for each
 // address. The balancers of the Services are on every router. Their own option neighbor_responder applies to all
-// routers, so a translation that no packet matches marks the address as this router's. ovn-controller announces it.
+// routers, so a translation that no packet matches marks the address as this router's. ovn-controller announces it. In Local mode
+// the node's agent makes the host answer for the addresses in the node's set.
 func LoadBalancerPoolUnit(read facts.LoadBalancerPool) unit.Unit {
 	u := unit.Unit{Key: LoadBalancerPoolKey(read.Name)}
 	for _, a := range read.Announced {
 		text := a.Address.String()
+		if a.ByHost {
+			u.Members = append(u.Members, unit.Membership{Parent: addressSetRef(names.AnsweredAddresses(a.Node, names.Family(a.Address))),
+				Column: "addresses", Element: text})
+			continue
+		}
 		addNAT(&u, names.GatewayRouter(a.Node), &nbdb.NAT{UUID: unit.UUID(nbdb.NATTable, "loadbalancer "+text), Type: nbdb.NATTypeSNAT,
 			ExternalIP: text, LogicalIP: text, Match: ovnexpr.Never})
 	}

@@ -25,6 +25,7 @@ import (
 
 // balancing is the fixture of the tests of LoadBalancerPools.
 type balancing struct {
+	mode networkv1alpha1.GatewayMode
 	pool *networkv1alpha1.LoadBalancerPool
 	pods map[string]*corev1.Pod // by node
 }
@@ -54,7 +55,18 @@ func balanced(name string, policy corev1.ServiceExternalTrafficPolicy) *corev1.S
 // TestLoadBalancer gives Services addresses of a pool. Clients outside reach them, one machine answers ARP and neighbour
 // discovery for each, and another node takes over when that machine is lost.
 func TestLoadBalancer(t *testing.T) {
-	b := balancing{pool: &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "e2e"}}, pods: map[string]*corev1.Pod{}}
+	shared := column{networkv1alpha1.GatewayShared, networkv1alpha1.UplinkBridge}
+	t.Cleanup(func() { bed.setGateway(t, cleanup(), shared) })
+	for _, c := range []column{shared, {networkv1alpha1.GatewayLocal, networkv1alpha1.UplinkBridge}} {
+		t.Run(string(c.mode), func(t *testing.T) {
+			bed.setGateway(t, t.Context(), c)
+			testLoadBalancer(t, c.mode)
+		})
+	}
+}
+
+func testLoadBalancer(t *testing.T, mode networkv1alpha1.GatewayMode) {
+	b := balancing{mode: mode, pool: &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "e2e"}}, pods: map[string]*corev1.Pod{}}
 	b.pool.Spec.Addresses = poolRange(t)
 	bed.create(t, b.pool)
 	for _, node := range []string{"n1", "n2"} {
@@ -98,10 +110,13 @@ func (b balancing) addressed(t *testing.T, s *corev1.Service) map[netip.Addr]str
 }
 
 func (b balancing) testReached(t *testing.T, cluster, local *corev1.Service) {
-	m := &matrix{mode: string(networkv1alpha1.GatewayShared)}
+	m := &matrix{mode: string(b.mode)}
 	for _, s := range []*corev1.Service{cluster, local} {
 		for a, node := range b.addressed(t, s) {
 			servers, seen := []string{b.pods["n1"].Name, b.pods["n2"].Name}, bed.joinOf(t, node)
+			if b.mode == networkv1alpha1.GatewayLocal {
+				seen = bed.managementOf(t, node)
+			}
 			for _, host := range []lab.Machine{lab.Outside(), lab.Far()} {
 				if s == local {
 					servers, seen = []string{b.pods[node].Name}, ofMachine(host)
@@ -113,7 +128,7 @@ func (b balancing) testReached(t *testing.T, cluster, local *corev1.Service) {
 		}
 	}
 	m.try(t)
-	writeCells(t, "loadbalancer-cells.json", m.cells)
+	writeCells(t, "loadbalancer-"+strings.ToLower(string(b.mode))+"-cells.json", m.cells)
 	bed.awaitConsistent(t)
 }
 
@@ -229,7 +244,7 @@ func (b balancing) testMoves(t *testing.T, s *corev1.Service) {
 	bed.relabel(t, b.pods[victim], "app", "other")
 	defer bed.relabel(t, b.pods[victim], "app", "lb")
 	var report []balancerMove
-	t.Cleanup(func() { writeReport(t, "loadbalancer.json", report) })
+	t.Cleanup(func() { writeReport(t, "loadbalancer-"+strings.ToLower(string(b.mode))+".json", report) })
 	for _, fault := range []struct {
 		name         string
 		inject, heal func(ctx context.Context) error

@@ -244,7 +244,7 @@ func foundGateway(s Step) *networkv1alpha1.NodeGatewayStatus {
 	switch (int(number[0]) + s.N) % 3 {
 	case 1:
 		found.Mode, found.Bridge, found.MACAddress = networkv1alpha1.GatewayLocal, "", ""
-		found.CarriesEgressIPs = s.N%2 == 0
+		found.AnswersForAddresses = s.N%2 == 0
 	case 2:
 		if s.What == "unready" {
 			return nil

@@ -188,10 +188,13 @@ func (o *oracle) expectLoadBalancers() {
 
 // checkAnnounced expects the rows for a pool's status, and each address at its node.
 func (o *oracle) checkAnnounced(p *networkv1alpha1.LoadBalancerPool, read loadbalancer.Pool) {
-	unit, have := facts.LoadBalancerPool{Name: p.Name}, map[netip.Addr]string{}
+	unit, have, byHost := facts.LoadBalancerPool{Name: p.Name}, map[netip.Addr]string{}, map[string]bool{}
+	for _, n := range o.speakers() {
+		byHost[n.Name] = n.ByHost
+	}
 	for _, a := range p.Status.Announcements {
 		address := netip.MustParseAddr(string(a.Address))
-		unit.Announced = append(unit.Announced, facts.AnnouncedAddress{Address: address, Node: a.Node})
+		unit.Announced = append(unit.Announced, facts.AnnouncedAddress{Address: address, Node: a.Node, ByHost: byHost[a.Node]})
 		have[address] = a.Node
 	}
 	o.units = append(o.units, topology.LoadBalancerPoolUnit(unit))
@@ -241,7 +244,7 @@ func (o *oracle) speakers() (nodes []loadbalancer.Node) {
 			continue // reported already
 		}
 		nodes = append(nodes, loadbalancer.Node{Name: name, Networks: g.Addresses, Router: g.HasRouter(),
-			Local: g.Mode == networkv1alpha1.GatewayLocal, Healthy: true, Cordoned: node.Spec.Unschedulable})
+			ByHost: g.AnswersByHost(), Healthy: true, Cordoned: node.Spec.Unschedulable})
 	}
 	return nodes
 }

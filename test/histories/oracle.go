@@ -110,6 +110,7 @@ func (o *oracle) expectNode(node *corev1.Node) {
 		return
 	}
 	read.Multicast, gateway.Routed = o.plan.Multicast, len(o.routes) > 0
+	gateway.Leaving = facts.Leaving(o.services)
 	gateway.RoutedPods = o.routedOn(node.Name)
 	o.units = append(o.units, topology.NodeUnit(read))
 	if read.Chassis != "" { // without a report, the previous values stay in force

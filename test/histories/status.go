@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam"
 )
 
 // checkNetwork checks that a node's assignment is unique and complete.
@@ -51,6 +53,9 @@ func (o *oracle) checkNetwork(nn *networkv1alpha1.NodeNetwork) {
 	settings := facts.Settings{MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway, PhysicalNetworks: physical,
 		Wildcards: o.wildcards()}
 	want, err := facts.NodeSpec(nn.Spec, o.plan, others, settings)
+	if errors.Is(err, ipam.ErrExhausted) {
+		err = nil // the network of its subnet was removed, and the others have no room
+	}
 	if err != nil || !equality.Semantic.DeepEqual(want, nn.Spec) {
 		o.complain("NodeNetwork %s has spec %+v, want %+v (%v)", nn.Name, nn.Spec, want, err)
 	}

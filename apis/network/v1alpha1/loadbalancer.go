@@ -46,7 +46,4 @@ const (
 	ReasonNoEligibleNode = "NoEligibleNode"
 	// ReasonNoLocalEndpoints: externalTrafficPolicy is Local, and no eligible node has a ready endpoint.
 	ReasonNoLocalEndpoints = "NoLocalEndpoints"
-	// ReasonUnsupportedGatewayMode: the nodes that could answer have no gateway router for it, because their gateway mode
-	// is Local.
-	ReasonUnsupportedGatewayMode = "UnsupportedGatewayMode"
 )

@@ -391,10 +391,10 @@ type NodeGatewayStatus struct {
 	// +kubebuilder:validation:MaxItems=2
 	NextHops []IP `json:"nextHops,omitempty"`
 
-	// carriesEgressIPs means that the agent can lead egress IPs through the host, in Local mode. Agents of older versions
-	// cannot.
+	// answersForAddresses means that the agent can make the host answer for egress IPs and addresses of load balancers, in Local
+	// mode. Agents of older versions cannot.
 	// +optional
-	CarriesEgressIPs bool `json:"carriesEgressIPs,omitempty"`
+	AnswersForAddresses bool `json:"answersForAddresses,omitempty"`
 
 	// furtherLinks are the host's other links with addresses, whose networks may have egress IPs too. They are reported in
 	// Local mode, on nodes that may carry egress IPs.

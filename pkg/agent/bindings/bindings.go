@@ -113,7 +113,9 @@ func (s *Bindings) Start(ctx context.Context, systemID string) {
 			sbdb.AddressSetTable: {ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.Inside("IPv4")),
 				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.Inside("IPv6")),
 				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.EgressAddresses(s.Node, "IPv4")),
-				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.EgressAddresses(s.Node, "IPv6"))},
+				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.EgressAddresses(s.Node, "IPv6")),
+				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.AnsweredAddresses(s.Node, "IPv4")),
+				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.AnsweredAddresses(s.Node, "IPv6"))},
 		},
 		OnConnect: s.connected,
 		OnRow: func(table string, row model.Model, event ovndb.RowEvent) {
@@ -251,18 +253,21 @@ func (s *Bindings) Nodes() map[netip.Addr]string {
 	return desired.NodeAddresses(ovndb.List(conn, func(*sbdb.AddressSet) bool { return true }))
 }
 
-// ofEgress reports whether a set has the egress IPs that the node's gateway router carries in Local mode.
-func (s *Bindings) ofEgress(set *sbdb.AddressSet) bool {
-	return set.Name == names.EgressAddresses(s.Node, "IPv4") || set.Name == names.EgressAddresses(s.Node, "IPv6")
-}
+// Carried returns the sources of pods that the node's gateway router carries in Local mode, sorted.
+func (s *Bindings) Carried() []netip.Addr { return s.inSets(names.EgressAddresses) }
 
-// Carried returns the egress IPs that the node's gateway router carries in Local mode, sorted.
-func (s *Bindings) Carried() (found []netip.Addr) {
+// AnsweredByHost returns the addresses of load balancers for which the host answers in Local mode, sorted.
+func (s *Bindings) AnsweredByHost() []netip.Addr { return s.inSets(names.AnsweredAddresses) }
+
+// inSets returns the addresses in the node's sets of both families, sorted.
+func (s *Bindings) inSets(name func(node, family string) string) (found []netip.Addr) {
 	conn := s.conn.Load()
 	if conn == nil {
 		return nil
 	}
-	for _, set := range ovndb.List(conn, s.ofEgress) {
+	for _, set := range ovndb.List(conn, func(set *sbdb.AddressSet) bool {
+		return set.Name == name(s.Node, "IPv4") || set.Name == name(s.Node, "IPv6")
+	}) {
 		for _, text := range set.Addresses {
 			if address, err := netip.ParseAddr(text); err == nil {
 				found = append(found, address)

@@ -13,14 +13,19 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// answersKey is the external_ids key of the egress port's Interface that records Answers.
+// answersKey is the external_ids key of Open_vSwitch that records Answers.
 const answersKey = "weft.dev/answers"
 
-// Answers are addresses of others for which the host answers, each with the link on which it does. They are recorded with the
-// egress port, because the kernel's entries have no owner.
+// Answers are addresses of others for which the host answers, each with the link on which it does. They are recorded in Open
+// vSwitch, because the kernel's entries have no owner.
 type Answers map[netip.Addr]string
 
-// ParseAnswers returns the recorded Answers of an Interface.
+// Answering returns the unit with the record of Answers. Without answers the record is absent.
+func Answering(a Answers) unit.Unit {
+	return unit.Unit{Key: unit.NewKey(KindNode, "answers"), Members: settings(map[string]string{answersKey: a.String()})}
+}
+
+// ParseAnswers returns the Answers recorded in external_ids of Open_vSwitch.
 func ParseAnswers(externalIDs map[string]string) Answers {
 	a := Answers{}
 	for _, word := range strings.Fields(externalIDs[answersKey]) {
@@ -35,15 +40,18 @@ func ParseAnswers(externalIDs map[string]string) Answers {
 // String returns the record: "eth0/192.0.2.7 eth1/2001:db8::7".
 func (a Answers) String() string {
 	var words []string
-	for _, address := range slices.SortedFunc(maps.Keys(a), netip.Addr.Compare) {
+	for _, address := range a.All() {
 		words = append(words, a[address]+"/"+address.String())
 	}
 	return strings.Join(words, " ")
 }
 
+// All lists the addresses, sorted.
+func (a Answers) All() []netip.Addr { return slices.SortedFunc(maps.Keys(a), netip.Addr.Compare) }
+
 // On lists the addresses of one link, sorted.
 func (a Answers) On(link string) (addresses []netip.Addr) {
-	for _, address := range slices.SortedFunc(maps.Keys(a), netip.Addr.Compare) {
+	for _, address := range a.All() {
 		if a[address] == link {
 			addresses = append(addresses, address)
 		}
@@ -88,11 +96,11 @@ func FurtherLinks(links []Link) (status []networkv1alpha1.NodeLink) {
 func EgressKey() unit.Key { return unit.NewKey(KindNode, "egress-port") }
 
 // EgressPort returns the unit with the host's port to the node's gateway router in Local mode.
-func EgressPort(node string, mtu int, bridgeUUID string, answers Answers) unit.Unit {
+func EgressPort(node string, mtu int, bridgeUUID string) unit.Unit {
 	u := unit.Unit{Key: EgressKey()}
 	mac := ipam.MAC(ipam.Addresses(ipam.EgressLink(false))).String()
 	iface := &vswitchdb.Interface{Type: "internal", MAC: &mac,
-		ExternalIDs: map[string]string{"iface-id": names.EgressPort(node), answersKey: answers.String()}}
+		ExternalIDs: map[string]string{"iface-id": names.EgressPort(node)}}
 	if mtu > 0 {
 		iface.MTURequest = &mtu
 	}
@@ -100,16 +108,16 @@ func EgressPort(node string, mtu int, bridgeUUID string, answers Answers) unit.U
 	return u
 }
 
-// EgressHost returns the host's addresses at the egress port, and its routes to the addresses that the router carries, of the
+// EgressHost returns the host's addresses at the egress port, and its routes to the addresses for which it answers, of the
 // selected families.
-func EgressHost(carried []netip.Addr, is4, is6 bool) (h Host) {
+func EgressHost(answered []netip.Addr, is4, is6 bool) (h Host) {
 	router := ipam.Addresses(ipam.EgressLink(true))
 	for i, own := range ipam.EgressLink(false) {
 		if own.Addr().Is4() && !is4 || own.Addr().Is6() && !is6 {
 			continue
 		}
 		h.Addresses = append(h.Addresses, own)
-		for _, address := range carried {
+		for _, address := range answered {
 			if address.Is4() == own.Addr().Is4() {
 				h.Routes = append(h.Routes, Route{netip.PrefixFrom(address, address.BitLen()), router[i]})
 			}

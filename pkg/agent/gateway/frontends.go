@@ -27,7 +27,7 @@ func (r *Gateway) readHostPorts() bool {
 		r.outside.bindings, r.outside.nodes = r.Bindings.Exposed(), r.Bindings.Nodes()
 		r.outside.answered = r.Bindings.Answered()
 		_, r.outside.egress = r.Bindings.Find(names.EgressPort(r.Node))
-		r.outside.carried = r.Bindings.Carried()
+		r.outside.carried, r.outside.balanced = r.Bindings.Carried(), r.Bindings.AnsweredByHost()
 		r.outside.hostPortsRead = true
 		r.outside.expose(r.outside.bindings)
 	}

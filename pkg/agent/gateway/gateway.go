@@ -131,8 +131,12 @@ type outside struct {
 	announced     map[netip.Addr]announced        // addresses that came to this node
 	answered      map[netip.Addr]string           // address that the gateway router answers for -> UUID of the binding
 	egress        bool                            // the node has a gateway router of Local mode
-	carried       []netip.Addr                    // egress IPs that this router carries
+	carried       []netip.Addr                    // sources of pods that this router carries
+	balanced      []netip.Addr                    // addresses of load balancers for which the host answers in Local mode
 }
+
+// leadsThroughPort reports whether the host needs its port to the gateway router of Local mode.
+func (o *outside) leadsThroughPort() bool { return o.egress || len(o.balanced) > 0 }
 
 func newOutside(runDir string) *outside {
 	return &outside{runDir: runDir, bridges: map[string]*openflow.Bridge{}}

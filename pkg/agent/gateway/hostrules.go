@@ -19,7 +19,7 @@ func (r *Gateway) applyRules(
 	rules := desired.HostRules{
 		Mode: spec.Gateway.Mode, SNAT: spec.Gateway.SNAT, Addresses: desired.InternalIPs(node),
 		Pods: desired.Prefixes(spec.ClusterSubnets), Apart: isApart(spec.Gateway),
-		Egress: spec.Gateway.Mode == networkv1alpha1.GatewayLocal && r.outside.egress,
+		Egress: spec.Gateway.Mode == networkv1alpha1.GatewayLocal && r.outside.leadsThroughPort(),
 	}
 	if gateway != nil {
 		rules.Addresses = append(rules.Addresses, gatewayAddresses(*gateway)...)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -37,7 +38,7 @@ func (r *Gateway) applyLocal(
 	if err := r.relayTooBig(externalBridge{}, found); err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}
-	found.Interface, found.CarriesEgressIPs = link.Name, true
+	found.Interface, found.AnswersForAddresses = link.Name, true
 	var further []desired.Link
 	if r.outside.egress {
 		if further, err = hostnet.OtherLinks(link.Name, names.ManagementInterface, names.EgressInterface); err != nil {
@@ -49,7 +50,7 @@ func (r *Gateway) applyLocal(
 	if err := r.giveBack(spec.Gateway); err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}
-	waits, err := r.applyEgress(ctx, spec, link, further)
+	waits, err := r.applyAnswers(ctx, spec, link, further)
 	if err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}
@@ -57,4 +58,27 @@ func (r *Gateway) applyLocal(
 		return networkv1alpha1.ReasonWaitingForTopology, waits
 	}
 	return "", nil
+}
+
+// applyAnswers makes the host answer for the addresses that this node answers for, and leads the packets of pods that have such a
+// source through the host. waits says what is not there yet.
+func (r *Gateway) applyAnswers(ctx context.Context, spec networkv1alpha1.NodeNetworkSpec, link desired.Link,
+	further []desired.Link) (waits, err error) {
+	links := append([]desired.Link{link}, further...)
+	want := desired.LinksOf(slices.Concat(r.outside.carried, r.outside.balanced), links)
+	if err := r.endAnswers(ctx, want); err != nil {
+		return nil, err
+	}
+	if waits, err = r.applyEgress(ctx, spec, link, want); err != nil {
+		return nil, err
+	}
+	if err := r.answer(want, nil); err != nil {
+		return nil, err
+	}
+	var named []string
+	for _, l := range further {
+		named = append(named, l.Name)
+	}
+	r.outside.further.Store(named)
+	return waits, r.announceFromHost(links, want)
 }

@@ -48,9 +48,10 @@ func (r *Gateway) applyShared(
 	if err := r.forwardShared(spec, link.Name, facts.Frontends); err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}
-	if err := r.removeEgress(ctx); err != nil { // of Local mode
+	if err := errors.Join(r.endAnswers(ctx, nil), r.removeEgress(ctx)); err != nil { // of Local mode
 		return networkv1alpha1.ReasonHostError, err
 	}
+	r.outside.further.Store([]string(nil))
 	found.Bridge, found.Interface = bridge.name, bridge.nic
 	status.Gateway = &found
 	if err := r.relayTooBig(bridge, found); err != nil {

@@ -122,8 +122,8 @@ func (u Node) clearSwitch(ctx context.Context) error {
 	if err := engine.Wait(ctx, connected); err != nil {
 		return errors.Join(err, engine.Failure())
 	}
-	if port, ok := ovndb.Find(engine.Conn, &vswitchdb.Interface{Name: names.EgressInterface}); ok {
-		for address, link := range desired.ParseAnswers(port.ExternalIDs) {
+	if ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](engine.Conn); ok {
+		for address, link := range desired.ParseAnswers(ovs.ExternalIDs) {
 			if err := hostnet.Answer(link, nil, []netip.Addr{address}); err != nil {
 				return err
 			}
@@ -158,7 +158,7 @@ func unwantedUnits(engine *ovndb.Engine) []unit.Unit {
 	if ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](engine.Conn); ok {
 		registered := desired.Registered(ovs.ExternalIDs)
 		units = append(units, registered, unit.Unit{Key: registered.Key})
-		units = append(units, desired.BridgeMapping(ovs.ExternalIDs, "", nil))
+		units = append(units, desired.BridgeMapping(ovs.ExternalIDs, "", nil), desired.Answering(nil))
 	}
 	owners, _ := engine.Owners()
 	for key := range owners {

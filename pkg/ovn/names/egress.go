@@ -23,6 +23,10 @@ func AllRouted(family string) string { return "routed_" + family }
 // EgressAddresses is the set of egress IPs of one family ("IPv4", "IPv6") that a node's gateway router carries in Local mode.
 func EgressAddresses(node, family string) string { return "egress_" + plain(node) + "_" + family }
 
+// AnsweredAddresses is the set of addresses of load balancers of one family ("IPv4", "IPv6") for which a node's host answers in
+// Local mode.
+func AnsweredAddresses(node, family string) string { return "answered_" + plain(node) + "_" + family }
+
 // EgressIPPods is the set of the addresses of an EgressIP's pods. OVN allows letters, digits, underscores and periods
 // in it. The hash distinguishes names that differ in other characters.
 func EgressIPPods(egressIP, family string) string {
