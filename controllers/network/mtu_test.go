@@ -34,7 +34,7 @@ func TestEffectiveMTU(t *testing.T) {
 		{"the larger overhead wins", 0, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1490), agent("2001:db8::1", 1500)}, 1422},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := effectiveMTU(test.wanted, test.agents); got != test.want {
+			if got := effectiveMTU(test.wanted, test.encryption, test.agents); got != test.want {
 				t.Errorf("MTU is %d, want %d", got, test.want)
 			}
 		})
@@ -64,7 +64,7 @@ func TestLinksThatDoNotAgree(t *testing.T) {
 				"there: small (1342), v6 (1422)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := mtuMismatch(test.wanted, test.nodes); got != test.want {
+			if got := mtuMismatch(test.wanted, "", test.nodes); got != test.want {
 				t.Errorf("it says %q, want %q", got, test.want)
 			}
 		})
