@@ -188,6 +188,10 @@ lint: ## Run golangci-lint, including the import table
 verify: generate ## Fail if generated code is stale
 	@git diff --exit-code -- apis config bundle bundle.Dockerfile charts dist docs/user/api.md pkg/ovn/nbdb pkg/ovn/sbdb pkg/ovn/vswitchdb || { echo "generated files are stale: run make generate and commit"; exit 1; }
 
+.PHONY: check-kernel
+check-kernel: tools linux ## Run the tests of a node on the datapath of the kernel's Open vSwitch, in a kernel of their own (PACKAGES="./pkg/agent/openflow"; RUN=pattern)
+	go run ./test/kernel/cmd/weft-check-kernel $(if $(RUN),-run '$(RUN)') $(PACKAGES)
+
 ##@ Build it
 .PHONY: build
 build: ## Build the programs into bin/
@@ -232,6 +236,10 @@ tools: ## Fetch OVN, and build etcd, kube-apiserver, kube-scheduler and kubectl 
 	$(LAB) tools ovn
 	$(LAB) tools envtest
 	@go mod download -modfile=test/tools/cni/go.mod # tests build these plugins in network namespaces without a way out
+
+.PHONY: linux
+linux: ## Build the kernel of make check-kernel, User-Mode Linux, into $WEFT_CACHE; about 10 minutes
+	$(LAB) tools linux
 
 .PHONY: lab-tools
 lab-tools: ## Build what a cluster of the lab runs, too: Kubernetes' other programs, containerd and CoreDNS

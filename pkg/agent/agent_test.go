@@ -24,6 +24,7 @@ import (
 	"github.com/weft-network/weft/pkg/cni/cniwire"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
 const mp0 = "ovn-k8s-mp0"
@@ -100,7 +101,7 @@ func TestNodeBecomesReady(t *testing.T) {
 		}
 	}
 	s := n.status()
-	if s.Chassis != nodeName || s.EncapIP != encapIP || s.DatapathType != "netdev" || s.LinkMTU != 1500 ||
+	if s.Chassis != nodeName || s.EncapIP != encapIP || string(s.DatapathType) != ovndbtest.Datapath(t) || s.LinkMTU != 1500 ||
 		s.ManagementPort.Name != mp0 || s.OVSVersion != "3.5.0" {
 		t.Errorf("status is %+v", s)
 	}
@@ -329,7 +330,8 @@ func TestOpenVSwitchGoesAway(t *testing.T) {
 	n.ovs.Kill()
 	n.awaitCondition(networkv1alpha1.ConditionOVSReady, metav1.ConditionFalse)
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionFalse)
-	if s := n.status(); s.Chassis != nodeName || s.EncapIP != encapIP || s.DatapathType != "netdev" || s.LinkMTU != 1500 {
+	if s := n.status(); s.Chassis != nodeName || s.EncapIP != encapIP || string(s.DatapathType) != ovndbtest.Datapath(t) ||
+		s.LinkMTU != 1500 {
 		t.Errorf("status is %+v", s)
 	}
 	if err := n.ready(); err == nil || !strings.Contains(err.Error(), "Open vSwitch does not answer") {
@@ -441,7 +443,7 @@ func TestAForeignBridgeIsAdopted(t *testing.T) {
 	bridge, err := n.bridge()
 	n.must(err)
 	if bridge.UUID != theirs.UUID || bridge.FailMode == nil || *bridge.FailMode != "secure" ||
-		bridge.DatapathType != "netdev" || bridge.OtherConfig["disable-in-band"] != "true" ||
+		bridge.DatapathType != ovndbtest.Datapath(t) || bridge.OtherConfig["disable-in-band"] != "true" ||
 		bridge.ExternalIDs["made-by"] != "somebody" || bridge.ExternalIDs["weft.dev/unit"] != "" {
 		t.Errorf("the bridge is %+v", bridge)
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/ports"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -51,7 +52,7 @@ func (n *node) plugTrunk() (host string) {
 	defer handle.Close()
 	n.must(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: segmentNIC, MTU: 1500}, PeerName: trunk}))
 	n.must(errors.Join(configure(segmentNIC), configure(trunk)))
-	n.ovs.Ctl("add-br", "br-outside", "--", "set", "Bridge", "br-outside", "datapath_type=netdev",
+	n.ovs.Ctl("add-br", "br-outside", "--", "set", "Bridge", "br-outside", "datapath_type="+ovndbtest.Datapath(n),
 		"--", "add-port", "br-outside", trunk)
 	for _, vlan := range []int{100, 200} {
 		access, link := fmt.Sprintf("access%d", vlan), fmt.Sprintf("vlan%d", vlan)
@@ -324,7 +325,7 @@ func TestAPhysicalNetworkThatANodeLacks(t *testing.T) {
 	}
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
 
-	n.ovs.Ctl("add-br", "br-own", "--", "set", "Bridge", "br-own", "datapath_type=netdev")
+	n.ovs.Ctl("add-br", "br-own", "--", "set", "Bridge", "br-own", "datapath_type="+ovndbtest.Datapath(n))
 	n.plugTrunk()
 	missing[0], missing[1] = "bridged br-own", "dc "+segmentBridge
 	n.wantPhysical(missing...)

@@ -141,7 +141,7 @@ func (n *node) background(run func(context.Context) error) {
 // makeUplink creates the bridge of the userspace datapath that has the node's address, as the administrator does.
 func (n *node) makeUplink() {
 	n.Helper()
-	n.ovs.Ctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev")
+	n.ovs.Ctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type="+ovndbtest.Datapath(n))
 	address, err := netlink.ParseAddr(encapIP + "/24")
 	n.must(err)
 	n.until("br-ex", func() error {

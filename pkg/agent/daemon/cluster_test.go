@@ -35,7 +35,7 @@ func TestAControllerForgetsACluster(t *testing.T) {
 		s.Ctl("set", "Open_vSwitch", ".", `external_ids:ovn-remote="`+strings.Join(c.Endpoints(), ",")+`"`)
 	}
 	s.Ctl("set", "Open_vSwitch", ".", "external_ids:system-id=n1", "external_ids:ovn-encap-type=geneve",
-		"external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge-datapath-type=netdev")
+		"external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge-datapath-type="+ovndbtest.Datapath(t))
 	follow(former)
 	s.RunController()
 	d := &Daemon{Program: "ovn-controller", Dir: s.RunDir(), Log: logr.Discard()}

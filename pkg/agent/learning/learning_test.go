@@ -47,7 +47,7 @@ type bridge struct {
 func newBridge(t *testing.T) *bridge {
 	t.Setenv("PATH", filepath.Dir(ovndbtest.Binary(t, "ovs-ofctl"))+":"+os.Getenv("PATH"))
 	b := &bridge{t, ovndbtest.StartSwitch(t)}
-	b.vsctl("add-br", bridgeName, "--", "set", "Bridge", bridgeName, "datapath_type=netdev")
+	b.vsctl("add-br", bridgeName, "--", "set", "Bridge", bridgeName, "datapath_type="+ovndbtest.Datapath(b.T))
 	b.ofctl("del-flows")
 	b.add(pipeline)
 	return b

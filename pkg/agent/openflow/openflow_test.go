@@ -23,7 +23,7 @@ func newSwitch(t *testing.T) *ovndbtest.Switch {
 	t.Helper()
 	t.Setenv("PATH", filepath.Dir(ovndbtest.Binary(t, "ovs-ofctl"))+":"+os.Getenv("PATH"))
 	s := ovndbtest.StartSwitch(t)
-	change(t, s, "add-br", bridgeName, "--", "set", "Bridge", bridgeName, "datapath_type=netdev")
+	change(t, s, "add-br", bridgeName, "--", "set", "Bridge", bridgeName, "datapath_type="+ovndbtest.Datapath(t))
 	return s
 }
 

@@ -168,7 +168,7 @@ func newSwitch(t *testing.T, alone bool) (*ovndbtest.Switch, *listener) {
 	t.Setenv("PATH", filepath.Dir(ovndbtest.Binary(t, "ovs-ofctl"))+":"+os.Getenv("PATH"))
 	s := ovndbtest.StartSwitch(t)
 	ovndbtest.Command(t, "ovs-vsctl", "--db="+s.Endpoint(), "--timeout=20",
-		"add-br", bridgeName, "--", "set", "Bridge", bridgeName, "datapath_type=netdev",
+		"add-br", bridgeName, "--", "set", "Bridge", bridgeName, "datapath_type="+ovndbtest.Datapath(t),
 		"--", "add-port", bridgeName, "outside", "--", "set", "Interface", "outside", "type=internal", "ofport_request=1",
 		"--", "add-port", bridgeName, "router", "--", "set", "Interface", "router", "type=internal", "ofport_request=2")
 	return s, prepare(t, s, alone)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
 // move moves the link and fails the test on an error.
@@ -356,7 +357,7 @@ func TestUndoingNeedsNoOpenVSwitch(t *testing.T) {
 
 func TestAForeignBridgeIsUsedUnchanged(t *testing.T) {
 	w := newWorld(t)
-	w.ovs.Ctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev",
+	w.ovs.Ctl("add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type="+ovndbtest.Datapath(w),
 		"--", "add-port", "br-ex", nic)
 	must(t, awaitLink(t.Context(), "br-ex", true))
 	before := w.view(nic)

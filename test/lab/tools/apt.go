@@ -114,14 +114,14 @@ func debianSuite(s string) bool {
 	return slices.Contains([]string{"bookworm", "trixie", "forky", "sid", "stable", "testing", "unstable"}, s)
 }
 
-// fetch downloads packages of ovnSuite with all their dependencies. state is the cache folder for apt's state and
+// fetch downloads packages of a Debian release with all their dependencies. state is the cache folder for apt's state and
 // the packages.
-func (c Cache) fetch(ctx context.Context, state string, packages []string) (debs []string, err error) {
+func (c Cache) fetch(ctx context.Context, state, suite string, packages []string) (debs []string, err error) {
 	mirror, err := debianMirror()
 	if err != nil {
 		return nil, err
 	}
-	a, err := newApt(filepath.Join(c.Dir, state), mirror, ovnSuite())
+	a, err := newApt(filepath.Join(c.Dir, state), mirror, suite)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ func (c Cache) MakeBIRD(ctx context.Context) (built bool, err error) {
 }
 
 func (c Cache) fetchBIRD(ctx context.Context) error {
-	debs, err := c.fetch(ctx, "apt/bird", []string{"bird2"})
+	debs, err := c.fetch(ctx, "apt/bird", ovnSuite(), []string{"bird2"})
 	if err != nil {
 		return err
 	}

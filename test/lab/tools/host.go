@@ -9,9 +9,14 @@ import (
 	"strings"
 )
 
-// hostPackages are Debian packages for the machine itself: a file that shows that the package is installed, and its
-// name.
-var hostPackages = []struct{ proof, name string }{
+// hostPackage is a Debian package for the machine itself.
+type hostPackage struct {
+	proof string // a program or a file that shows that the package is installed
+	name  string
+}
+
+// hostPackages are for the lab and the tests.
+var hostPackages = []hostPackage{
 	{"ip", "iproute2"},
 	{"nft", "nftables"},
 	{"gcc", "gcc"},
@@ -20,9 +25,11 @@ var hostPackages = []struct{ proof, name string }{
 }
 
 // InstallHostPackages installs missing packages. Without root it only reports them.
-func InstallHostPackages(ctx context.Context) error {
+func InstallHostPackages(ctx context.Context) error { return installOnHost(ctx, hostPackages) }
+
+func installOnHost(ctx context.Context, packages []hostPackage) error {
 	var missing []string
-	for _, p := range hostPackages {
+	for _, p := range packages {
 		if !present(p.proof) {
 			missing = append(missing, p.name)
 		}

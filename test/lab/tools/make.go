@@ -11,8 +11,8 @@ import (
 )
 
 // Make makes the missing tools and prints on out how long each took: "ovn" is OVN and Open vSwitch, "envtest" the
-// programs for tests with an API server, "all" the programs of a lab, "upstream" the additional programs for
-// Kubernetes' own tests.
+// programs for tests with an API server, "linux" the kernel of test/kernel, "all" the programs of a lab, "upstream" the
+// additional programs for Kubernetes' own tests.
 func (c Cache) Make(ctx context.Context, what string, out io.Writer) error {
 	if what == "ovn" || what == "all" {
 		if err := InstallHostPackages(ctx); err != nil {
@@ -33,6 +33,9 @@ func (c Cache) Make(ctx context.Context, what string, out io.Writer) error {
 		if err := timed(out, "shell", func() (bool, error) { return c.MakeShell(ctx) }); err != nil {
 			return err
 		}
+	}
+	if what == "linux" {
+		return timed(out, "linux", func() (bool, error) { return c.MakeLinux(ctx, out) })
 	}
 	return c.buildPrograms(ctx, what, out)
 }

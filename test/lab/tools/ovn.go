@@ -46,7 +46,7 @@ func (c Cache) MakeOVN(ctx context.Context) (built bool, err error) {
 }
 
 func (c Cache) fetchOVN(ctx context.Context) error {
-	debs, err := c.fetch(ctx, "apt/"+ovnSuite(), ovnPackages)
+	debs, err := c.fetch(ctx, "apt/"+ovnSuite(), ovnSuite(), ovnPackages)
 	if err != nil {
 		return err
 	}

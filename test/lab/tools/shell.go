@@ -39,7 +39,7 @@ func (c Cache) MakeShell(ctx context.Context) (built bool, err error) {
 }
 
 func (c Cache) fetchShell(ctx context.Context) error {
-	debs, err := c.fetch(ctx, "apt/shell", shellPackages)
+	debs, err := c.fetch(ctx, "apt/shell", ovnSuite(), shellPackages)
 	if err != nil {
 		return err
 	}

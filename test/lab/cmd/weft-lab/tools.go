@@ -8,9 +8,9 @@ import (
 
 func newTools() *cobra.Command {
 	return &cobra.Command{
-		Use:       "tools ovn|envtest|all",
+		Use:       "tools ovn|envtest|linux|all",
 		Short:     "Make the programs that the lab and the tests run, in $WEFT_CACHE",
-		ValidArgs: []string{"ovn", "envtest", "all", "upstream"},
+		ValidArgs: []string{"ovn", "envtest", "linux", "all", "upstream"},
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cache, err := tools.DefaultCache()
