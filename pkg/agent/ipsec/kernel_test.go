@@ -254,7 +254,7 @@ func (n *node) reaches(to *node) {
 }
 
 // counter counts the packets that leave or enter a link.
-type counter struct{ encrypted, clear atomic.Int64 }
+type counter struct{ encrypted, clear, marks atomic.Int64 }
 
 func count(t *testing.T, link int) *counter {
 	t.Helper()
@@ -291,18 +291,36 @@ func (c *counter) take(packet []byte) {
 		c.encrypted.Add(1)
 	case protocol == unix.IPPROTO_UDP && len(rest) > 4 && int(rest[2])<<8|int(rest[3]) == ports.Geneve:
 		c.clear.Add(1)
+	case protocol == unix.IPPROTO_UDP && len(rest) > 4 && int(rest[2])<<8|int(rest[3]) == mark:
+		c.marks.Add(1)
 	}
 }
 
 func (c *counter) reset() { c.encrypted.Store(0); c.clear.Store(0) }
 
+// mark is the port of packets that no policy protects. A mark that was counted shows that all packets before it were.
+const mark = 9
+
 // expect compares what passed the link since the last call.
-func (c *counter) expect(t *testing.T, when string, encrypted, clear bool) {
-	t.Helper()
-	if e, p := c.encrypted.Load(), c.clear.Load(); e > 0 != encrypted || p > 0 != clear {
-		t.Errorf("%s: %d encrypted packets and %d in the clear passed", when, e, p)
+func (n *node) expect(to *node, when string, encrypted, clear bool) {
+	n.t.Helper()
+	marks := n.seen.marks.Load()
+	n.in(func() {
+		client, err := net.Dial("udp", netip.AddrPortFrom(to.address[0], mark).String())
+		must(n.t, err)
+		_, err = client.Write([]byte("mark"))
+		must(n.t, errors.Join(err, client.Close()))
+	})
+	n.eventually(func() error {
+		if n.seen.marks.Load() == marks {
+			return errors.New("the mark is not seen at the link")
+		}
+		return nil
+	})
+	if e, p := n.seen.encrypted.Load(), n.seen.clear.Load(); e > 0 != encrypted || p > 0 != clear {
+		n.t.Errorf("%s: %d encrypted packets and %d in the clear passed", when, e, p)
 	}
-	c.reset()
+	n.seen.reset()
 }
 
 func must(t *testing.T, err error) {
@@ -323,7 +341,7 @@ func TestTunnelsAreEncrypted(t *testing.T) {
 	both := func(do func(n, other *node)) { do(a, b); do(b, a) }
 
 	both(func(n, other *node) { n.reaches(other) })
-	a.seen.expect(t, "without encryption", false, true)
+	a.expect(b, "without encryption", false, true)
 
 	if _, err := a.tunnels.Apply(t.Context(), "n1", nil, networkv1alpha1.ProtectionAccepted); !errors.Is(err, ErrNoDaemon) {
 		t.Errorf("without a daemon the error is %v", err)
@@ -331,22 +349,22 @@ func TestTunnelsAreEncrypted(t *testing.T) {
 	both(func(n, _ *node) { n.start() })
 	both(func(n, other *node) { n.apply(other, networkv1alpha1.ProtectionAccepted, 2) })
 	both(func(n, other *node) { n.reaches(other) })
-	a.seen.expect(t, "accepted", false, true)
+	a.expect(b, "accepted", false, true)
 
 	a.apply(b, networkv1alpha1.ProtectionRequired, 0) // it begins, and the other one accepts
 	b.apply(a, networkv1alpha1.ProtectionRequired, 0)
 	a.seen.reset()
 	both(func(n, other *node) { n.reaches(other) })
-	a.seen.expect(t, "required", true, false)
+	a.expect(b, "required", true, false)
 
 	b.kill()
 	both(func(n, other *node) { n.reaches(other) })
-	a.seen.expect(t, "while a daemon is gone", true, false)
+	a.expect(b, "while a daemon is gone", true, false)
 
 	b.start()
 	b.apply(a, networkv1alpha1.ProtectionRequired, 0)
 	both(func(n, other *node) { n.reaches(other) })
-	a.seen.expect(t, "with the next daemon", true, false)
+	a.expect(b, "with the next daemon", true, false)
 
 	changes := a.changes.Load()
 	a.identify(authority)
@@ -361,11 +379,11 @@ func TestTunnelsAreEncrypted(t *testing.T) {
 	b.start()
 	b.apply(a, networkv1alpha1.ProtectionRequired, 0) // authenticates the renewed certificate
 	both(func(n, other *node) { n.reaches(other) })
-	a.seen.expect(t, "with a renewed certificate", true, false)
+	a.expect(b, "with a renewed certificate", true, false)
 
 	both(func(n, other *node) { n.apply(other, "", 0) })
 	both(func(n, other *node) { n.reaches(other) })
-	a.seen.expect(t, "without encryption again", false, true)
+	a.expect(b, "without encryption again", false, true)
 }
 
 // A node with a certificate of another authority gets no packet.
@@ -392,5 +410,5 @@ func TestForeignCertificate(t *testing.T) {
 		}
 	})
 	a.apply(b, networkv1alpha1.ProtectionRequired, 2)
-	a.seen.expect(t, "with a foreign certificate", false, false)
+	a.expect(b, "with a foreign certificate", false, false)
 }

@@ -17,7 +17,7 @@ func (c Cache) StrongSwan() string { return filepath.Join(c.Dir, "strongswan", "
 // MakeStrongSwan downloads strongSwan.
 func (c Cache) MakeStrongSwan(ctx context.Context) (built bool, err error) {
 	return c.once("strongswan", ovnSuite()+" strongswan\n", filepath.Join(c.StrongSwan(), "usr/lib/ipsec/charon"), func() error {
-		debs, err := c.fetch(ctx, "apt/strongswan", strongSwanPackages)
+		debs, err := c.fetch(ctx, "apt/strongswan", ovnSuite(), strongSwanPackages)
 		if err != nil {
 			return err
 		}
