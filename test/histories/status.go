@@ -54,7 +54,8 @@ func (o *oracle) checkNetwork(nn *networkv1alpha1.NodeNetwork) {
 	for _, other := range o.networks {
 		all = append(all, *other)
 	}
-	settings := facts.Settings{Encryption: facts.NodeProtection(o.cn.Spec.Encapsulation.Encryption, all), MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway, PhysicalNetworks: physical,
+	settings := facts.Settings{MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway, PhysicalNetworks: physical,
+		Encryption: facts.NodeProtection(o.cn.Spec.Encapsulation.Encryption, all),
 		Wildcards: o.wildcards()}
 	want, err := facts.NodeSpec(nn.Spec, o.plan, others, settings)
 	if errors.Is(err, ipam.ErrExhausted) {
