@@ -14,23 +14,25 @@ func TestNodeProtection(t *testing.T) {
 		nn.Status.Encryption = &networkv1alpha1.NodeEncryption{Ready: can}
 		return nn
 	}
-	const none, accepted, required = networkv1alpha1.TunnelProtection(""), networkv1alpha1.ProtectionAccepted, networkv1alpha1.ProtectionRequired
+	const none, ipsec = networkv1alpha1.TunnelProtection(""), networkv1alpha1.EncryptionIPsec
+	const accepted, required = networkv1alpha1.ProtectionAccepted, networkv1alpha1.ProtectionRequired
+	type nodes = []networkv1alpha1.NodeNetwork
 	var old networkv1alpha1.NodeNetwork
 	old.Status.Chassis = "c3" // its agent says nothing of encryption
 	for name, c := range map[string]struct {
 		wanted networkv1alpha1.Encryption
-		nodes  []networkv1alpha1.NodeNetwork
+		nodes  nodes
 		want   networkv1alpha1.TunnelProtection
 	}{
-		"not wanted":           {"", []networkv1alpha1.NodeNetwork{node("c1", true, required)}, none},
-		"None":                 {networkv1alpha1.EncryptionNone, []networkv1alpha1.NodeNetwork{node("c1", true, accepted)}, none},
-		"no node":              {networkv1alpha1.EncryptionIPsec, nil, accepted},
-		"one cannot":           {networkv1alpha1.EncryptionIPsec, []networkv1alpha1.NodeNetwork{node("c1", true, accepted), node("c2", false, accepted)}, accepted},
-		"an old agent":         {networkv1alpha1.EncryptionIPsec, []networkv1alpha1.NodeNetwork{node("c1", true, accepted), old}, accepted},
-		"all can":              {networkv1alpha1.EncryptionIPsec, []networkv1alpha1.NodeNetwork{node("c1", true, accepted), node("c2", true, accepted)}, required},
-		"one has not joined":   {networkv1alpha1.EncryptionIPsec, []networkv1alpha1.NodeNetwork{node("c1", true, accepted), node("", false, accepted)}, required},
-		"a node joins later":   {networkv1alpha1.EncryptionIPsec, []networkv1alpha1.NodeNetwork{node("c1", true, required), node("c2", false, "")}, required},
-		"a node loses its IKE": {networkv1alpha1.EncryptionIPsec, []networkv1alpha1.NodeNetwork{node("c1", false, required)}, required},
+		"not wanted":           {"", nodes{node("c1", true, required)}, none},
+		"None":                 {networkv1alpha1.EncryptionNone, nodes{node("c1", true, accepted)}, none},
+		"no node":              {ipsec, nil, accepted},
+		"one cannot":           {ipsec, nodes{node("c1", true, accepted), node("c2", false, accepted)}, accepted},
+		"an old agent":         {ipsec, nodes{node("c1", true, accepted), old}, accepted},
+		"all can":              {ipsec, nodes{node("c1", true, accepted), node("c2", true, accepted)}, required},
+		"one has not joined":   {ipsec, nodes{node("c1", true, accepted), node("", false, accepted)}, required},
+		"a node joins later":   {ipsec, nodes{node("c1", true, required), node("c2", false, "")}, required},
+		"a node loses its IKE": {ipsec, nodes{node("c1", false, required)}, required},
 	} {
 		if have := facts.NodeProtection(c.wanted, c.nodes); have != c.want {
 			t.Errorf("%s: %q, want %q", name, have, c.want)

@@ -135,7 +135,8 @@ func (b *testbed) egressPortOf(ctx context.Context, nn *networkv1alpha1.NodeNetw
 	var node corev1.Node
 	var services corev1.ServiceList
 	var pools networkv1alpha1.LoadBalancerPoolList
-	if err := errors.Join(b.api.Get(ctx, client.ObjectKeyFromObject(nn), &node), b.api.List(ctx, &services), b.api.List(ctx, &pools)); err != nil {
+	if err := errors.Join(b.api.Get(ctx, client.ObjectKeyFromObject(nn), &node), b.api.List(ctx, &services),
+		b.api.List(ctx, &pools)); err != nil {
 		return "", false, false, err
 	}
 	if g := nn.Status.Gateway; g == nil || g.Mode != networkv1alpha1.GatewayLocal {

@@ -56,7 +56,7 @@ func (o *oracle) checkNetwork(nn *networkv1alpha1.NodeNetwork) {
 	}
 	settings := facts.Settings{MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway, PhysicalNetworks: physical,
 		Encryption: facts.NodeProtection(o.cn.Spec.Encapsulation.Encryption, all),
-		Wildcards: o.wildcards()}
+		Wildcards:  o.wildcards()}
 	want, err := facts.NodeSpec(nn.Spec, o.plan, others, settings)
 	if errors.Is(err, ipam.ErrExhausted) {
 		err = nil // the network of its subnet was removed, and the others have no room

@@ -42,7 +42,9 @@ func TestEncryption(t *testing.T) {
 	cn := w.network(dualStack()...)
 	w.join("n1", "n2")
 	w.protected("", "n1", "n2")
-	patch(w, cn, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.Encapsulation.Encryption = networkv1alpha1.EncryptionIPsec })
+	patch(w, cn, func(cn *networkv1alpha1.ClusterNetwork) {
+		cn.Spec.Encapsulation.Encryption = networkv1alpha1.EncryptionIPsec
+	})
 	w.protected(networkv1alpha1.ProtectionAccepted, "n1", "n2")
 	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
 		if s.MTU != 1500-58-networkv1alpha1.ESPOverhead {
@@ -56,7 +58,9 @@ func TestEncryption(t *testing.T) {
 	w.protected(networkv1alpha1.ProtectionRequired, "n1", "n2")
 	w.join("n3")
 	w.protected(networkv1alpha1.ProtectionRequired, "n1", "n2", "n3")
-	patch(w, cn, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.Encapsulation.Encryption = networkv1alpha1.EncryptionNone })
+	patch(w, cn, func(cn *networkv1alpha1.ClusterNetwork) {
+		cn.Spec.Encapsulation.Encryption = networkv1alpha1.EncryptionNone
+	})
 	w.protected("", "n1", "n2", "n3")
 }
 
@@ -66,7 +70,9 @@ func TestEncryptionWithoutTheNodeThatCannot(t *testing.T) {
 	w.start()
 	cn := w.network(dualStack()...)
 	w.join("n1", "n2")
-	patch(w, cn, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.Encapsulation.Encryption = networkv1alpha1.EncryptionIPsec })
+	patch(w, cn, func(cn *networkv1alpha1.ClusterNetwork) {
+		cn.Spec.Encapsulation.Encryption = networkv1alpha1.EncryptionIPsec
+	})
 	w.protected(networkv1alpha1.ProtectionAccepted, "n1", "n2")
 	w.encrypts("n1")
 	w.delete(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}})

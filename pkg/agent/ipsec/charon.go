@@ -139,7 +139,7 @@ func (c *charon) load(ctx context.Context, want map[string]connection) error {
 	return nil
 }
 
-// connections lists the connections that the daemon has, also those of an earlier agent.
+// connections lists the connections that the daemon has, also connections of an earlier agent.
 func (c *charon) connections(ctx context.Context) ([]string, error) {
 	type none struct{}
 	out, err := c.call(ctx, "get-conns", none{})
@@ -170,8 +170,8 @@ func (c *charon) unload(ctx context.Context, name string) error {
 	return err
 }
 
-// negotiate begins to negotiate keys with peers that have none. After a restart both nodes begin, so that the other one ends its keys of the
-// daemon that is gone. It returns when to call it again for peers that did not answer; 0: never.
+// negotiate begins to negotiate keys with peers that have none. After a restart both nodes begin, so that the other one ends its keys of
+// the daemon that is gone. It returns when to call it again for peers that did not answer; 0: never.
 func (c *charon) negotiate(ctx context.Context, peers []Peer, now time.Time) (again time.Duration, err error) {
 	type child struct {
 		Child   string `vici:"child"`

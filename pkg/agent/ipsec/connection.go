@@ -95,7 +95,7 @@ var (
 	espProposals = []string{"aes256gcm16-ecp384", "aes128gcm16-ecp256"}
 )
 
-// dpdDelay is the time without a packet from a peer after which charon asks whether the peer is there.
+// dpdDelay is the time without a packet from a peer after which charon probes it.
 const dpdDelay = "10s"
 
 // newConnection returns the connection with a peer. Only a packet begins it, or Tunnels. So its text stays the same while a certificate is

@@ -37,7 +37,8 @@ func (r *Reconciler) applyIPsec(ctx context.Context, protection networkv1alpha1.
 		}
 		return stage
 	}
-	status.Encryption = &networkv1alpha1.NodeEncryption{Ready: err == nil, Peers: int32(len(peers)), Established: int32(len(peers) - len(missing))}
+	status.Encryption = &networkv1alpha1.NodeEncryption{Ready: err == nil, Peers: int32(len(peers)),
+		Established: int32(len(peers) - len(missing))}
 	switch {
 	case errors.Is(err, ipsec.ErrNoDaemon):
 		stage.Reason, stage.Err = networkv1alpha1.ReasonNoIKEDaemon, err
