@@ -208,8 +208,8 @@ type Status struct {
 	Message string
 }
 
-// status returns the state for the client. sending is why the last packet could not be sent, or "".
-func (m machine) status(sending string) Status {
+// status returns the state for the client. trouble is why packets cannot be sent, or "".
+func (m machine) status(trouble string) Status {
 	s := Status{Up: m.state == Up, Failed: m.failure != "", Message: m.failure}
 	switch {
 	case s.Up:
@@ -217,8 +217,8 @@ func (m machine) status(sending string) Status {
 	case m.theirs != 0 && m.remote.state == AdminDown:
 		s.Message = "BFD is switched off at the router"
 	case s.Failed || m.sent < unanswered:
-	case sending != "":
-		s.Message = "cannot send: " + sending
+	case trouble != "":
+		s.Message = trouble
 	case m.theirs == 0:
 		s.Message = "the router sends no packets"
 	default:

@@ -84,7 +84,7 @@ func TestWaiting(t *testing.T) {
 		t.Errorf("too early: %+v", s)
 	}
 	fresh, half = fresh.count(), half.count()
-	for want, s := range map[string]Status{"the router sends no packets": fresh.status(""), "cannot send: no route": fresh.status("no route"),
+	for want, s := range map[string]Status{"the router sends no packets": fresh.status(""), "no route": fresh.status("no route"),
 		"the router does not answer the node's packets": half.status("")} {
 		if s.Up || s.Failed || !strings.HasPrefix(s.Message, want) {
 			t.Errorf("%+v, want %q", s, want)

@@ -248,3 +248,22 @@ func TestSentPackets(t *testing.T) {
 		})
 	}
 }
+
+// A reason stays although every other packet is sent without an error, and goes when all are.
+func TestTrouble(t *testing.T) {
+	refused := &net.OpError{Op: "write", Err: os.NewSyscallError("write", unix.ECONNREFUSED)}
+	unreachable := &net.OpError{Op: "write", Err: os.NewSyscallError("write", unix.ENETUNREACH)}
+	now := trouble{}.after(refused).after(nil).after(refused).after(nil)
+	if !strings.HasPrefix(now.reason, "the router does not accept BFD packets") {
+		t.Errorf("%+v", now)
+	}
+	if now = now.after(unreachable); now.reason != "cannot send: network is unreachable" {
+		t.Errorf("%+v", now)
+	}
+	for range unanswered {
+		now = now.after(nil)
+	}
+	if now != (trouble{}) {
+		t.Errorf("after good packets: %+v", now)
+	}
+}

@@ -1,9 +1,7 @@
 package bfd
 
 import (
-	"errors"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"time"
 
@@ -32,7 +30,7 @@ type Session struct {
 	machine          machine
 	transmit, expiry *time.Timer
 	scheduled        time.Duration // the interval for which transmit is set; 0: none
-	sending          string        // why the last packet could not be sent, or ""
+	trouble          trouble
 }
 
 func newSession(p Peer, settings Settings, discriminator uint32, changed func(Status), log logr.Logger) *Session {
@@ -81,6 +79,7 @@ func (s *Session) run() {
 			s.machine = s.machine.configure(settings)
 		case p := <-s.packets:
 			s.machine, polled = s.machine.receivePacket(p, time.Now()), p.Poll
+			s.trouble = trouble{}
 		case <-s.expiry.C:
 			s.machine = s.machine.expire(time.Now())
 		case <-s.transmit.C:
@@ -110,19 +109,7 @@ func (s *Session) leave() {
 }
 
 func (s *Session) send(p Packet) {
-	s.sending = ""
-	if err := s.sender.send(p); err != nil {
-		s.sending = reasonOf(err)
-	}
-}
-
-// reasonOf returns an error without the socket's addresses, which may differ each time.
-func reasonOf(err error) string {
-	var of *net.OpError
-	if errors.As(err, &of) {
-		err = of.Err
-	}
-	return err.Error()
+	s.trouble = s.trouble.after(s.sender.send(p))
 }
 
 // schedule sets the timers for the machine.
@@ -142,7 +129,7 @@ func (s *Session) schedule() {
 
 // report passes a status that differs to the client.
 func (s *Session) report() {
-	now := s.machine.status(s.sending)
+	now := s.machine.status(s.trouble.reason)
 	s.mu.Lock()
 	before := s.status
 	s.status = now

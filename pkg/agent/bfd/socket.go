@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"os"
 	"syscall"
 
 	"golang.org/x/net/ipv4"
@@ -25,16 +26,45 @@ type sender struct {
 	socket *net.UDPConn // nil: not open
 }
 
-// send sends a packet. A socket that cannot be used is opened again by the next call, as after a change of the node's address.
+// send sends a packet. The error may be about an earlier packet. A socket that cannot be used is opened again by the next
+// call, as after a change of the node's address.
 func (s *sender) send(p Packet) error {
 	if err := s.open(); err != nil {
 		return err
 	}
 	_, err := s.socket.Write(p.Bytes())
-	if err != nil && !errors.Is(err, syscall.ECONNREFUSED) { // the router's ICMP answer to an earlier packet
+	if err == nil {
+		return nil
+	}
+	// A write returns the ICMP error about an earlier packet without sending its own.
+	if _, again := s.socket.Write(p.Bytes()); again != nil {
 		s.close()
 	}
 	return err
+}
+
+// trouble is why packets cannot be sent. It stays until a packet arrives, or several were sent without an error: if the
+// router answers each with an ICMP error, every other one is sent without.
+type trouble struct {
+	reason string // "": none
+	good   int
+}
+
+// after returns the trouble after a packet was sent.
+func (t trouble) after(err error) trouble {
+	var system *os.SyscallError
+	switch {
+	case err == nil && t.good+1 >= unanswered:
+		return trouble{}
+	case err == nil:
+		t.good++
+		return t
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return trouble{reason: "the router does not accept BFD packets: no program listens, or a filter refuses them"}
+	case errors.As(err, &system):
+		return trouble{reason: "cannot send: " + system.Err.Error()} // without the socket's addresses
+	}
+	return trouble{reason: "cannot send: " + err.Error()}
 }
 
 func (s *sender) close() {
