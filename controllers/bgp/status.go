@@ -78,7 +78,8 @@ func (r *Reconciler) reportPeer(ctx context.Context, p *networkv1alpha1.BGPPeer,
 }
 
 // downNodes returns "node NAME: WHY" for each node whose session why finds fault with.
-func downNodes(nodes []string, sessions map[string]networkv1alpha1.NodeBGPSession, why func(networkv1alpha1.NodeBGPSession) string) (down []string) {
+func downNodes(nodes []string, sessions map[string]networkv1alpha1.NodeBGPSession,
+	why func(networkv1alpha1.NodeBGPSession) string) (down []string) {
 	for _, node := range nodes {
 		text := "its agent has not reported the session yet"
 		if session, reported := sessions[node]; reported {

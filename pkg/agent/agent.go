@@ -127,7 +127,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Handler: h, Sandboxes: sandboxes, Turns: turns, Every: o.CheckInterval, Report: attach.FailedCheck(recorder),
 		Observe: a.options.ObserveFailing, Changed: a.changed,
 	}
-	speaker := bgp.New(bgp.Options{Passwords: cmp.Or(o.Passwords, passwords), Changed: a.changed, Log: ctrl.Log.WithName("bgp"), Running: ctx})
+	speaker := bgp.New(bgp.Options{Passwords: cmp.Or(o.Passwords, passwords), Changed: a.changed, Log: ctrl.Log.WithName("bgp"),
+		Running: ctx})
 	r := node.New(node.Reconciler{
 		Client: mgr.GetClient(), Node: o.Node, Version: o.Version, Events: recorder, Datapath: a.gateway.Datapath,
 		OVS: a.ovs, Bindings: a.bindings, Controller: a.controller, Switch: a.vswitchd, ControllerRemotes: a.options.Controller,

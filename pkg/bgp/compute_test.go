@@ -169,7 +169,8 @@ func TestCompute(t *testing.T) {
 			second := aPeer("second", "192.0.2.1")
 			second.Spec.PeerPort, second.Spec.BFD, w.Peers[0].Spec.BFD = 1179, &networkv1alpha1.BGPPeerBFD{}, &networkv1alpha1.BGPPeerBFD{}
 			w.Peers = append(w.Peers, second)
-		}, []string{n1, n2, n3, "second PeerConflict: node n1: the older BGPPeer rack has BFD with the same address: omit spec.bfd in one of them"}},
+		}, []string{n1, n2, n3,
+			"second PeerConflict: node n1: the older BGPPeer rack has BFD with the same address: omit spec.bfd in one of them"}},
 		"no ready local endpoint": {func(w *World) {
 			makeLocal(w)
 			spec(w).NodeSelector = matching("name", "n1")

@@ -34,11 +34,7 @@ type birdRouter struct {
 // startBIRD starts BIRD with a session for each node.
 func startBIRD(t *testing.T) birdRouter {
 	t.Helper()
-	cache, err := tools.DefaultCache()
-	must(t, err)
-	dir := t.TempDir()
-	r := birdRouter{socket: filepath.Join(dir, "bird.ctl"), tools: cache}
-	config := "router id " + lab.Router().IPv4.Addr().String() + ";\nprotocol device {}\n"
+	config := ""
 	for _, family := range []string{"ipv4", "ipv6"} {
 		config += fmt.Sprintf("protocol kernel { merge paths on; %s { import none; export where source = RTS_BGP; }; }\n", family)
 	}
@@ -48,7 +44,18 @@ func startBIRD(t *testing.T) birdRouter {
 		config += fmt.Sprintf("protocol bgp %s {\n local as %d;\n neighbor %s as %d;\n passive on;\n graceful restart on;\n"+
 			" ipv4 { import all; export none; };\n ipv6 { import all; export none; };\n}\n", n.Name, routersASN, n.IPv4.Addr(), nodesASN)
 	}
+	return runBIRD(t, config)
+}
+
+// runBIRD runs BIRD on the lab's router until the test ends.
+func runBIRD(t *testing.T, config string) birdRouter {
+	t.Helper()
+	cache, err := tools.DefaultCache()
+	must(t, err)
+	dir := t.TempDir()
+	r := birdRouter{socket: filepath.Join(dir, "bird.ctl"), tools: cache}
 	file := filepath.Join(dir, "bird.conf")
+	config = "router id " + lab.Router().IPv4.Addr().String() + ";\nprotocol device {}\n" + config
 	must(t, os.WriteFile(file, []byte(config), 0o600))
 	cmd, err := bed.Command(cleanup(), lab.Router().Name, cache.BIRD("bird"), "-f", "-c", file, "-s", r.socket)
 	must(t, err)

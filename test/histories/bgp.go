@@ -155,7 +155,8 @@ func (o *oracle) expectBGP() {
 			o.complain("the status of BGPPeer %s is %+v, want nodes %v", p.Name, p.Status, want.Nodes)
 		}
 		watched := p.Spec.BFD != nil
-		if (p.Status.BFDUp != nil) != watched || (meta.FindStatusCondition(p.Status.Conditions, networkv1alpha1.ConditionBFDUp) != nil) != watched {
+		condition := meta.FindStatusCondition(p.Status.Conditions, networkv1alpha1.ConditionBFDUp)
+		if (p.Status.BFDUp != nil) != watched || (condition != nil) != watched {
 			o.complain("the status of BGPPeer %s is %+v, with BFD: %t", p.Name, p.Status, watched)
 		}
 	}

@@ -12,6 +12,6 @@
 //
 // The package exists because no library fits. GoBGP 4 (as of 4.8) has BFD inside of each BGP server, and Weft has a server
 // for each BGPPeer. The servers bind the same wildcard port, so that the kernel gives all packets to the last one. GoBGP does
-// not check the TTL of received packets, knows no other path than the link, ignores the router's intervals, and resets BGP
+// not check the TTL of received packets, has sessions on the link alone, ignores the router's intervals, and resets BGP
 // when the router only switches BFD off. gopacket's decoder panics on a packet whose authentication section is cut off.
 package bfd

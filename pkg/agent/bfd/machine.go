@@ -45,7 +45,7 @@ type machine struct {
 	heard        time.Time // of the last valid packet
 	// transmit and receive are the intervals in use. They differ from the settings until the router has confirmed a change.
 	transmit, receive time.Duration
-	// polling means that packets ask for a confirmation. again means that the settings changed after the first of them.
+	// polling means that packets request a confirmation. again means that the settings changed after the first of them.
 	polling, again bool
 	sent           int // packets since the session was last up
 	// failure is why the session is not up any more, if it was.
@@ -56,7 +56,7 @@ func newMachine(s Settings, discriminator uint32) machine {
 	return machine{settings: s, state: Down, mine: discriminator, remote: unheard}.settle()
 }
 
-// desired returns the interval at which the node wants to send in this state.
+// desired returns the interval of sent packets that the node requests in this state.
 func (m machine) desired() time.Duration {
 	if m.state == Up {
 		return m.settings.Transmit

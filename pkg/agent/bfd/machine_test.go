@@ -132,7 +132,7 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// Changed settings take effect without the end of the session, and never before the router knows them (RFC 5880 §6.8.3).
+// Changed settings take effect without the end of the session, and never before the router has confirmed them (RFC 5880 §6.8.3).
 func TestChangedSettings(t *testing.T) {
 	confirm := from(Up)
 	confirm.Final = true

@@ -60,8 +60,8 @@ type Packet struct {
 	Multiplier uint8
 	// Mine is the sender's discriminator, and Yours the receiver's or 0.
 	Mine, Yours uint32
-	// Transmit is the shortest interval at which the sender wants to send (Desired Min TX), and Receive the shortest at which
-	// it can receive (Required Min RX). Both have microseconds.
+	// Transmit is the shortest interval at which the sender sends (Desired Min TX), and Receive the shortest at which it can
+	// receive (Required Min RX). Both have microseconds.
 	Transmit, Receive time.Duration
 }
 

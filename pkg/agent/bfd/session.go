@@ -54,7 +54,7 @@ func (s *Session) Status() Status {
 	return s.status
 }
 
-// Stop tells the router that BFD is switched off, and ends the session. The router must not take that for a failure
+// Stop sends that BFD is switched off, and ends the session. The router must not take that for a failure
 // (RFC 5882 §3.2). Stop returns when the session has ended. It must not be called from changed.
 func (s *Session) Stop() {
 	s.stopOnce.Do(func() { close(s.stop) })

@@ -15,6 +15,8 @@ import (
 // birdBFD runs BFD on all links.
 const birdBFD = "protocol bfd { interface \"*\" { interval 100 ms; multiplier 3; }; multihop { interval 100 ms; multiplier 3; }; }\n"
 
+var aRoute = networkv1alpha1.NodeBGPRoute{Prefix: "198.51.100.1/32"}
+
 // withBFD returns a peer with BFD and a hold time that no test waits for.
 func withBFD(name, address string, asn int64) networkv1alpha1.NodeBGPPeer {
 	p := peer(name, address, asn)
@@ -62,7 +64,7 @@ func TestBFDWithARouter(t *testing.T) {
 	s := newSpeaker(t, "")
 	six := withBFD("six", router6, nodeASN)
 	six.BFD.MultiHop = true
-	spec := specOf([]networkv1alpha1.NodeBGPPeer{withBFD("four", router4, routerASN), six}, networkv1alpha1.NodeBGPRoute{Prefix: "198.51.100.1/32"})
+	spec := specOf([]networkv1alpha1.NodeBGPPeer{withBFD("four", router4, routerASN), six}, aRoute)
 	apply := func() {
 		t.Helper()
 		if err := s.Apply(spec, nil); err != nil {
@@ -81,7 +83,8 @@ func TestBFDWithARouter(t *testing.T) {
 	poll.Eventually(t, patience, func() error { // "192.0.2.10 eth0 Up SINCE INTERVAL TIMEOUT"
 		text, _ := r.ask("show", "bfd", "sessions")
 		for line := range strings.Lines(text) {
-			if words := strings.Fields(line); len(words) == 6 && words[0] == node4 && words[2] == "Up" && words[4] == "0.400" && words[5] == "0.600" {
+			words := strings.Fields(line)
+			if len(words) == 6 && words[0] == node4 && words[2] == "Up" && words[4] == "0.400" && words[5] == "0.600" {
 				return nil
 			}
 		}
@@ -104,8 +107,7 @@ func TestBFDWithARouter(t *testing.T) {
 func TestASilentRouter(t *testing.T) {
 	r := newRouter(t, birdBFD+birdSession("four", router4, node4, routerASN, "bfd on;"))
 	s := newSpeaker(t, "")
-	if err := s.Apply(specOf([]networkv1alpha1.NodeBGPPeer{withBFD("four", router4, routerASN)},
-		networkv1alpha1.NodeBGPRoute{Prefix: "198.51.100.1/32"}), nil); err != nil {
+	if err := s.Apply(specOf([]networkv1alpha1.NodeBGPPeer{withBFD("four", router4, routerASN)}, aRoute), nil); err != nil {
 		t.Fatal(err)
 	}
 	awaitState(t, s, "four", isWatched)
@@ -127,13 +129,13 @@ func TestASilentRouter(t *testing.T) {
 func TestARouterWithoutBFD(t *testing.T) {
 	r := newRouter(t, birdSession("four", router4, node4, routerASN, ""))
 	s := newSpeaker(t, "")
-	if err := s.Apply(specOf([]networkv1alpha1.NodeBGPPeer{withBFD("four", router4, routerASN)},
-		networkv1alpha1.NodeBGPRoute{Prefix: "198.51.100.1/32"}), nil); err != nil {
+	if err := s.Apply(specOf([]networkv1alpha1.NodeBGPPeer{withBFD("four", router4, routerASN)}, aRoute), nil); err != nil {
 		t.Fatal(err)
 	}
 	r.await("198.51.100.1/32 four")
 	awaitState(t, s, "four", func(x networkv1alpha1.NodeBGPSession) bool {
-		return isEstablished(x) && x.BFD != nil && x.BFD.State == networkv1alpha1.BFDDown && strings.HasPrefix(x.BFD.Message, "the router does not accept BFD packets")
+		return isEstablished(x) && x.BFD != nil && x.BFD.State == networkv1alpha1.BFDDown &&
+			strings.HasPrefix(x.BFD.Message, "the router does not accept BFD packets")
 	})
 }
 
@@ -141,7 +143,7 @@ func TestARouterWithoutBFD(t *testing.T) {
 func TestARouterThatOVNWatches(t *testing.T) {
 	r := newRouter(t, birdBFD+birdSession("four", router4, node4, routerASN, "bfd on;"))
 	s := newSpeaker(t, "")
-	spec := specOf([]networkv1alpha1.NodeBGPPeer{withBFD("four", router4, routerASN)}, networkv1alpha1.NodeBGPRoute{Prefix: "198.51.100.1/32"})
+	spec := specOf([]networkv1alpha1.NodeBGPPeer{withBFD("four", router4, routerASN)}, aRoute)
 	if err := s.Apply(spec, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -182,8 +184,7 @@ func (r *router) session(name string) string {
 // restart. Its agent is stopped, so that the kernel keeps its connection.
 func TestADeadNode(t *testing.T) {
 	r := newRouter(t, birdBFD+birdSession("four", router4, node4, routerASN, "graceful restart on; bfd on;"))
-	agent := startAgent(t, specOf([]networkv1alpha1.NodeBGPPeer{withBFD("four", router4, routerASN)},
-		networkv1alpha1.NodeBGPRoute{Prefix: "198.51.100.1/32"}))
+	agent := startAgent(t, specOf([]networkv1alpha1.NodeBGPPeer{withBFD("four", router4, routerASN)}, aRoute))
 	r.await("198.51.100.1/32 four")
 	r.awaitBFD(node4, "Up")
 	if err := agent.Process.Signal(unix.SIGSTOP); err != nil {
@@ -213,7 +214,7 @@ func TestARestartedAgentWithBFD(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRouter(t, birdBFD+birdSession("four", router4, node4, routerASN, "graceful restart on; bfd "+c.mode+";"))
-			spec := specOf([]networkv1alpha1.NodeBGPPeer{withBFD("four", router4, routerASN)}, networkv1alpha1.NodeBGPRoute{Prefix: "198.51.100.1/32"})
+			spec := specOf([]networkv1alpha1.NodeBGPPeer{withBFD("four", router4, routerASN)}, aRoute)
 			first := startAgent(t, spec)
 			r.await("198.51.100.1/32 four")
 			r.awaitBFD(node4, "Up")

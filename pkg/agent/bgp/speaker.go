@@ -49,8 +49,8 @@ func New(o Options) *Speaker {
 		keys: &keys{folder: o.Passwords, changed: o.Changed, log: o.Log}}
 }
 
-// Run waits until ctx ends, and then tells the routers that BFD is switched off, so that they do not take the end of the
-// agent for the end of the node. It leaves the BGP sessions as they are.
+// Run waits until ctx ends, and then ends BFD by packets that say so, so that routers do not take the end of the agent for
+// the end of the node. It leaves the BGP sessions as they are.
 func (s *Speaker) Run(ctx context.Context) error {
 	<-ctx.Done()
 	s.mu.Lock()

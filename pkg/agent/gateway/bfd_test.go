@@ -29,7 +29,7 @@ func TestWhereAnExternalRouteExcludesBFD(t *testing.T) {
 		{networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkInterface}, false},
 		{networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared}, true},
 	} {
-		g := &Gateway{outside: newOutside("")} // which knows nothing yet
+		g := &Gateway{outside: newOutside("")} // which has read nothing yet
 		if have, _ := g.RefusesBFD(networkv1alpha1.NodeNetworkSpec{Gateway: c.gateway}, router); have != c.refused {
 			t.Errorf("%+v: %t", c.gateway, have)
 		}
