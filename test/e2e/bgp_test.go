@@ -27,8 +27,9 @@ const nodesASN, routersASN = 64513, 64512
 
 // birdRouter is BIRD on the lab's router, which routes by what it learns.
 type birdRouter struct {
-	socket string
-	tools  tools.Cache
+	socket  string
+	tools   tools.Cache
+	process *os.Process // which waits for BIRD
 }
 
 // startBIRD starts BIRD with a session for each node.
@@ -54,18 +55,24 @@ func runBIRD(t *testing.T, config string) birdRouter {
 	must(t, err)
 	dir := t.TempDir()
 	r := birdRouter{socket: filepath.Join(dir, "bird.ctl"), tools: cache}
-	file := filepath.Join(dir, "bird.conf")
-	config = "router id " + lab.Router().IPv4.Addr().String() + ";\nprotocol device {}\n" + config
+	file, log := filepath.Join(dir, "bird.conf"), filepath.Join(dir, "bird.log")
+	config = fmt.Sprintf("log \"%s\" all;\ndebug protocols { states, events };\nrouter id %s;\nprotocol device {}\n%s",
+		log, lab.Router().IPv4.Addr(), config)
 	must(t, os.WriteFile(file, []byte(config), 0o600))
 	cmd, err := bed.Command(cleanup(), lab.Router().Name, cache.BIRD("bird"), "-f", "-c", file, "-s", r.socket)
 	must(t, err)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	must(t, cmd.Start())
+	r.process = cmd.Process
 	t.Cleanup(func() {
 		if _, err := r.ask(cleanup(), "down"); err != nil { // removes the routes
 			t.Error(err)
 		}
 		_ = cmd.Wait() // it ends by the command
+		if t.Failed() {
+			text, err := os.ReadFile(log)
+			t.Logf("BIRD's log: %v\n%s", err, text)
+		}
 	})
 	return r
 }

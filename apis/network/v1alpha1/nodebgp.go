@@ -78,12 +78,18 @@ type NodeBGPPeer struct {
 type NodeBFD struct {
 	// transmitIntervalMilliseconds is the time between sent packets.
 	// +required
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=60000
 	TransmitIntervalMilliseconds int32 `json:"transmitIntervalMilliseconds"`
 	// receiveIntervalMilliseconds is the least time between received packets.
 	// +required
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=60000
 	ReceiveIntervalMilliseconds int32 `json:"receiveIntervalMilliseconds"`
 	// detectMultiplier is how many intervals the router waits for a packet.
 	// +required
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=50
 	DetectMultiplier int32 `json:"detectMultiplier"`
 	// multiHop means that other routers may be between the node and the peer.
 	// +optional

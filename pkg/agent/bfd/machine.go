@@ -43,6 +43,7 @@ type machine struct {
 	mine, theirs uint32
 	remote       remote
 	heard        time.Time // of the last valid packet
+	late         bool      // heard was extended once, because the agent did not run
 	// transmit and receive are the intervals in use. They differ from the settings until the router has confirmed a change.
 	transmit, receive time.Duration
 	// polling means that packets request a confirmation. again means that the settings changed after the first of them.
@@ -110,25 +111,32 @@ func (m machine) deadline() time.Time {
 	return m.heard.Add(m.detection())
 }
 
-// expire is called at the deadline. It forgets a router that is silent.
+// expire is called at the deadline. It forgets a router that is silent. If it is called an interval late, the agent did not
+// run, and the router's packets may wait in the socket: then the router has one more interval.
 func (m machine) expire(now time.Time) machine {
 	if m.theirs == 0 || now.Before(m.deadline()) {
 		return m
 	}
+	if interval := m.detection() / time.Duration(m.remote.multiplier); !m.late && now.Sub(m.deadline()) > interval {
+		m.late, m.heard = true, now.Add(interval-m.detection())
+		return m
+	}
 	why := fmt.Sprintf("no packet of the router arrived for %s", m.detection())
-	m.theirs, m.remote = 0, unheard
+	m.theirs, m.remote, m.late = 0, unheard, false
 	if m.state > Down {
 		m = m.down(timeExpired, why)
 	}
 	return m
 }
 
-// receivePacket processes a packet of the session that Parse has accepted.
+// receivePacket processes a packet of the session that Parse has accepted. A packet without the node's discriminator counts
+// only from the router that the session is with, or if there is none: others could forge it without seeing a packet. A
+// router that restarts is silent for that long.
 func (m machine) receivePacket(p Packet, now time.Time) machine {
-	if m.state == AdminDown {
+	if m.state == AdminDown || p.Yours == 0 && m.theirs != 0 && p.Mine != m.theirs {
 		return m
 	}
-	m.theirs, m.heard = p.Mine, now
+	m.theirs, m.heard, m.late = p.Mine, now, false
 	m.remote = remote{p.State, p.Diagnostic, p.Transmit, p.Receive, p.Multiplier, p.Demand}
 	if p.Final && m.polling {
 		m = m.confirmed()
@@ -215,7 +223,7 @@ func (m machine) status(trouble string) Status {
 	case s.Up:
 		return Status{Up: true}
 	case m.theirs != 0 && m.remote.state == AdminDown:
-		s.Message = "BFD is switched off at the router"
+		return Status{Message: "BFD is switched off at the router"}
 	case s.Failed || m.sent < unanswered:
 	case trouble != "":
 		s.Message = trouble

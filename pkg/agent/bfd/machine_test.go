@@ -45,6 +45,20 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// Who has not seen the node's discriminator cannot end a session. A router that restarts is accepted when the one before is
+// silent for long enough.
+func TestAForgedPacket(t *testing.T) {
+	forged := from(Down)
+	forged.Mine, forged.Yours = 99, 0
+	up := in(Up)
+	if up.receivePacket(forged, begin) != up {
+		t.Error("the packet counts")
+	}
+	if m := up.expire(begin.Add(time.Second)).receivePacket(forged, begin); m.state != Init || m.theirs != 99 {
+		t.Errorf("after a restart of the router: %+v", m)
+	}
+}
+
 // Only a lost router is a failure, and the status and the next packet say why the session is down.
 func TestFailures(t *testing.T) {
 	signal := from(Down)
@@ -58,7 +72,7 @@ func TestFailures(t *testing.T) {
 		"silence":     {in(Up).expire(begin.Add(900 * ms)), true, "no packet of the router arrived for 900ms", timeExpired},
 		"signalled":   {in(Up).receivePacket(signal, begin), true, "it received no packets in its detection time", signalled},
 		"off":         {in(Up).receivePacket(from(AdminDown), begin), false, "BFD is switched off at the router", signalled},
-		"never up":    {in(Init).expire(begin.Add(time.Minute)), false, "", timeExpired},
+		"never up":    {in(Init).expire(begin.Add(time.Second)), false, "", timeExpired},
 		"disabled":    {in(Up).disable(), false, "", disabled},
 		"not expired": {in(Up).expire(begin.Add(900*ms - 1)), false, "", noDiagnostic},
 	} {
@@ -68,9 +82,24 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%s: %+v with diagnostic %s", name, s, c.machine.diagnostic)
 		}
 	}
-	again := in(Up).expire(begin.Add(time.Hour)).receivePacket(from(Init), begin)
+	again := in(Up).expire(begin.Add(time.Second)).receivePacket(from(Init), begin)
 	if s := again.status(""); !s.Up || s.Failed || s.Message != "" {
 		t.Errorf("a router that returned: %+v", s)
+	}
+}
+
+// An agent that did not run at the deadline reads what has arrived, and then decides.
+func TestALateDeadline(t *testing.T) {
+	woken := begin.Add(time.Minute)
+	m := in(Up).expire(woken)
+	if m.state != Up || !m.deadline().Equal(woken.Add(300*ms)) {
+		t.Fatalf("%s until %s", m.state, m.deadline())
+	}
+	if heard := m.receivePacket(from(Up), woken); heard.state != Up || !heard.deadline().Equal(woken.Add(900*ms)) || heard.late {
+		t.Errorf("a packet that waited: %+v", heard)
+	}
+	if silent := m.expire(woken.Add(time.Hour)); silent.state != Down || silent.late {
+		t.Errorf("no packet waited: %+v", silent)
 	}
 }
 

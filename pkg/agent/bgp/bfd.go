@@ -74,18 +74,29 @@ func (s *Speaker) applyBFD(name string, want *networkv1alpha1.NodeBFD, refuse Re
 		return nil
 	}
 	w.stop("")
-	lost := func(now bfd.Status) {
-		if now.Failed && !now.Up {
+	last := &seen{}
+	changed := func(now bfd.Status) {
+		if last.loses(now) {
 			session.lose(now.Message)
 		}
 		s.options.Changed()
 	}
-	if w.session, err = s.bfd.Start(peer, bfdSettings(want), lost); err != nil {
+	if w.session, err = s.bfd.Start(peer, bfdSettings(want), changed); err != nil {
 		w.refused = err.Error()
 		return err
 	}
 	w.peer = peer
 	return nil
+}
+
+// seen is the last status of a BFD session.
+type seen struct{ up bool }
+
+// loses reports whether a status is the end of a session that was up. A session that stays down does not end again, whatever its message says.
+func (s *seen) loses(now bfd.Status) bool {
+	was := s.up
+	s.up = now.Up
+	return was && !now.Up && now.Failed
 }
 
 func bfdPeer(of networkv1alpha1.NodeBGPPeer, multiHop bool) (peer bfd.Peer, err error) {

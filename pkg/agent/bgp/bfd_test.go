@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/bfd"
 	"github.com/weft-network/weft/test/poll"
 )
 
@@ -123,6 +124,30 @@ func TestASilentRouter(t *testing.T) {
 	}
 	awaitState(t, s, "four", isWatched)
 	r.await("198.51.100.1/32 four")
+}
+
+// Only the end of a BFD session that was up ends a BGP session, and not if BFD was switched off.
+func TestWhatLosesARouter(t *testing.T) {
+	up, failed, off := bfd.Status{Up: true}, bfd.Status{Failed: true, Message: "silence"}, bfd.Status{Message: "off"}
+	for name, c := range map[string]struct {
+		statuses []bfd.Status
+		want     []bool
+	}{
+		"lost":               {[]bfd.Status{up, failed}, []bool{false, true}},
+		"lost once":          {[]bfd.Status{up, failed, {Failed: true, Message: "more"}, off}, []bool{false, true, false, false}},
+		"lost again":         {[]bfd.Status{up, failed, up, failed}, []bool{false, true, false, true}},
+		"switched off":       {[]bfd.Status{up, off}, []bool{false, false}},
+		"never up":           {[]bfd.Status{{Message: "the router sends no packets"}, off}, []bool{false, false}},
+		"failed and not up":  {[]bfd.Status{failed}, []bool{false}},
+		"off after a return": {[]bfd.Status{up, failed, off, up, off}, []bool{false, true, false, false, false}},
+	} {
+		s := &seen{}
+		for i, status := range c.statuses {
+			if have := s.loses(status); have != c.want[i] {
+				t.Errorf("%s: status %d loses the router: %t", name, i, have)
+			}
+		}
+	}
 }
 
 // BGP does not need BFD: a router without it gets the routes, and the status says that BFD is not up.
