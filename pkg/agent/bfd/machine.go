@@ -30,8 +30,8 @@ type remote struct {
 	demand            bool
 }
 
-// unheard is the remote of a router that has sent nothing (RFC 5880 §6.8.1).
-var unheard = remote{state: Down, receive: time.Microsecond}
+// initial is the remote of a router that has sent nothing (RFC 5880 §6.8.1).
+var initial = remote{state: Down, receive: time.Microsecond}
 
 // machine is the state of a session (RFC 5880 §6.8). It is a value: each method returns the next state and leaves its
 // receiver as it is.
@@ -42,8 +42,8 @@ type machine struct {
 	// mine and theirs are the discriminators. theirs is 0 while nothing is received.
 	mine, theirs uint32
 	remote       remote
-	heard        time.Time // of the last valid packet
-	late         bool      // heard was extended once, because the agent did not run
+	received     time.Time // of the last valid packet
+	late         bool      // received was extended once, because the agent did not run
 	// transmit and receive are the intervals in use. They differ from the settings until the router has confirmed a change.
 	transmit, receive time.Duration
 	// polling means that packets request a confirmation. again means that the settings changed after the first of them.
@@ -54,7 +54,7 @@ type machine struct {
 }
 
 func newMachine(s Settings, discriminator uint32) machine {
-	return machine{settings: s, state: Down, mine: discriminator, remote: unheard}.settle()
+	return machine{settings: s, state: Down, mine: discriminator, remote: initial}.settle()
 }
 
 // desired returns the interval of sent packets that the node requests in this state.
@@ -108,7 +108,7 @@ func (m machine) deadline() time.Time {
 	if m.theirs == 0 {
 		return time.Time{}
 	}
-	return m.heard.Add(m.detection())
+	return m.received.Add(m.detection())
 }
 
 // expire is called at the deadline. It forgets a router that is silent. If it is called an interval late, the agent did not
@@ -118,11 +118,11 @@ func (m machine) expire(now time.Time) machine {
 		return m
 	}
 	if interval := m.detection() / time.Duration(m.remote.multiplier); !m.late && now.Sub(m.deadline()) > interval {
-		m.late, m.heard = true, now.Add(interval-m.detection())
+		m.late, m.received = true, now.Add(interval-m.detection())
 		return m
 	}
 	why := fmt.Sprintf("no packet of the router arrived for %s", m.detection())
-	m.theirs, m.remote, m.late = 0, unheard, false
+	m.theirs, m.remote, m.late = 0, initial, false
 	if m.state > Down {
 		m = m.down(timeExpired, why)
 	}
@@ -130,13 +130,13 @@ func (m machine) expire(now time.Time) machine {
 }
 
 // receivePacket processes a packet of the session that Parse has accepted. A packet without the node's discriminator counts
-// only from the router that the session is with, or if there is none: others could forge it without seeing a packet. A
-// router that restarts is silent for that long.
+// only from the router that the session is with, because others could forge it without seeing a packet. A router that
+// restarts therefore counts as silent first.
 func (m machine) receivePacket(p Packet, now time.Time) machine {
 	if m.state == AdminDown || p.Yours == 0 && m.theirs != 0 && p.Mine != m.theirs {
 		return m
 	}
-	m.theirs, m.heard, m.late = p.Mine, now, false
+	m.theirs, m.received, m.late = p.Mine, now, false
 	m.remote = remote{p.State, p.Diagnostic, p.Transmit, p.Receive, p.Multiplier, p.Demand}
 	if p.Final && m.polling {
 		m = m.confirmed()

@@ -95,8 +95,8 @@ func TestALateDeadline(t *testing.T) {
 	if m.state != Up || !m.deadline().Equal(woken.Add(300*ms)) {
 		t.Fatalf("%s until %s", m.state, m.deadline())
 	}
-	if heard := m.receivePacket(from(Up), woken); heard.state != Up || !heard.deadline().Equal(woken.Add(900*ms)) || heard.late {
-		t.Errorf("a packet that waited: %+v", heard)
+	if read := m.receivePacket(from(Up), woken); read.state != Up || !read.deadline().Equal(woken.Add(900*ms)) || read.late {
+		t.Errorf("a packet that waited: %+v", read)
 	}
 	if silent := m.expire(woken.Add(time.Hour)); silent.state != Down || silent.late {
 		t.Errorf("no packet waited: %+v", silent)
@@ -294,7 +294,7 @@ func TestTwoMachines(t *testing.T) {
 		for w.machines[1-cut].state == Up {
 			w.step()
 		}
-		if took := w.now.Sub(blind.heard); took > blind.detection() {
+		if took := w.now.Sub(blind.received); took > blind.detection() {
 			t.Fatalf("seed %d: detected after %s, want %s", seed, took, blind.detection())
 		}
 		w.until(15 * time.Minute)

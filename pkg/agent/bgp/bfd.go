@@ -92,7 +92,8 @@ func (s *Speaker) applyBFD(name string, want *networkv1alpha1.NodeBFD, refuse Re
 // seen is the last status of a BFD session.
 type seen struct{ up bool }
 
-// loses reports whether a status is the end of a session that was up. A session that stays down does not end again, whatever its message says.
+// loses reports whether a status is the end of a session that was up. A session that stays down does not end again, whatever
+// its message says.
 func (s *seen) loses(now bfd.Status) bool {
 	was := s.up
 	s.up = now.Up
