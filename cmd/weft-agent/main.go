@@ -72,6 +72,7 @@ func run(args []string) error {
 		Node: o.Node, Version: version.String(), Southbound: o.Southbound, Controller: o.Controller, TLS: ovndb.TLS(o.TLS),
 		OpenVSwitch: o.OpenVSwitch, Socket: o.Socket, ConfDir: o.ConfDir, BinDir: o.BinDir, BinSource: o.BinSource,
 		State: o.Uplink.StateDir, Delegates: o.Delegates, Root: o.Root, PodResources: o.PodResources,
+		IKESocket: o.IKESocket, Identity: o.Identity,
 		ControllerDir: o.ControllerDir, SwitchDir: o.SwitchDir, Mover: mover, APIServer: apiServer(),
 		Listeners: []string{o.Health, o.Metrics},
 		Observer:  counters, ObserveRequest: counters.Request,

@@ -48,6 +48,7 @@ var all = map[string]func(places) (launch.Program, error){
 		launch.Datapath() // makes the kernel load its module
 		return launch.Switch(), nil
 	},
+	"ike": func(places) (launch.Program, error) { return launch.IKE(launch.IKERun), nil },
 	"controller": func(p places) (launch.Program, error) {
 		return launch.Controller(launch.ChassisTLS(p.identity, launch.TLSIn(p.tls).CACert)), nil
 	},
@@ -116,5 +117,5 @@ func become(program launch.Program) error {
 		return err
 	}
 	stop() // from here on the program handles the signals
-	return fmt.Errorf("%s: %w", path, syscall.Exec(path, program.Argv, os.Environ()))
+	return fmt.Errorf("%s: %w", path, syscall.Exec(path, program.Argv, append(os.Environ(), program.Env...)))
 }

@@ -12,11 +12,11 @@ import (
 
 // effectiveMTU returns the requested MTU, or the smallest link's without the tunnel's overhead. It is 0 until an
 // agent has reported.
-func effectiveMTU(wanted int32, networks []networkv1alpha1.NodeNetwork) int32 {
+func effectiveMTU(wanted int32, encryption networkv1alpha1.Encryption, networks []networkv1alpha1.NodeNetwork) int32 {
 	if wanted != 0 {
 		return wanted
 	}
-	carried := carriedMTUs(networks)
+	carried := carriedMTUs(encryption, networks)
 	if len(carried) == 0 {
 		return 0
 	}
@@ -30,11 +30,11 @@ type carriedMTU struct {
 }
 
 // carriedMTUs lists the nodes whose agents have reported, sorted by MTU and name.
-func carriedMTUs(networks []networkv1alpha1.NodeNetwork) []carriedMTU {
+func carriedMTUs(encryption networkv1alpha1.Encryption, networks []networkv1alpha1.NodeNetwork) []carriedMTU {
 	var carried []carriedMTU
 	for i := range networks {
 		if s := networks[i].Status; s.LinkMTU != 0 {
-			carried = append(carried, carriedMTU{networks[i].Name, networkv1alpha1.PodMTU(s.LinkMTU, s.EncapIP)})
+			carried = append(carried, carriedMTU{networks[i].Name, networkv1alpha1.PodMTU(s.LinkMTU, s.EncapIP, encryption)})
 		}
 	}
 	slices.SortFunc(carried, func(a, b carriedMTU) int { return cmp.Or(cmp.Compare(a.mtu, b.mtu), cmp.Compare(a.node, b.node)) })
@@ -43,8 +43,8 @@ func carriedMTUs(networks []networkv1alpha1.NodeNetwork) []carriedMTU {
 
 // mtuMismatch names the links that do not carry the requested MTU. If the MTU is detected, it reports differing
 // links. It returns "" without a mismatch.
-func mtuMismatch(wanted int32, networks []networkv1alpha1.NodeNetwork) string {
-	carried := carriedMTUs(networks)
+func mtuMismatch(wanted int32, encryption networkv1alpha1.Encryption, networks []networkv1alpha1.NodeNetwork) string {
+	carried := carriedMTUs(encryption, networks)
 	if len(carried) == 0 {
 		return ""
 	}

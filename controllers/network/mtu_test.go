@@ -21,20 +21,22 @@ func TestEffectiveMTU(t *testing.T) {
 		return networkv1alpha1.NodeNetwork{Status: networkv1alpha1.NodeNetworkStatus{EncapIP: networkv1alpha1.IP(encap), LinkMTU: link}}
 	}
 	for _, test := range []struct {
-		name   string
-		wanted int32
-		agents []networkv1alpha1.NodeNetwork
-		want   int32
+		name       string
+		wanted     int32
+		encryption networkv1alpha1.Encryption
+		agents     []networkv1alpha1.NodeNetwork
+		want       int32
 	}{
-		{"no report", 0, []networkv1alpha1.NodeNetwork{{}}, 0},
-		{"requested", 1300, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500)}, 1300},
-		{"IPv4 tunnel", 0, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500), {}}, 1442},
-		{"IPv6 tunnel", 0, []networkv1alpha1.NodeNetwork{agent("2001:db8::1", 1500)}, 1422},
-		{"smallest link", 0, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 9000), agent("192.0.2.2", 1400)}, 1342},
-		{"the larger overhead wins", 0, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1490), agent("2001:db8::1", 1500)}, 1422},
+		{"no report", 0, "", []networkv1alpha1.NodeNetwork{{}}, 0},
+		{"requested", 1300, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500)}, 1300},
+		{"IPv4 tunnel", 0, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500), {}}, 1442},
+		{"IPv6 tunnel", 0, "", []networkv1alpha1.NodeNetwork{agent("2001:db8::1", 1500)}, 1422},
+		{"smallest link", 0, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 9000), agent("192.0.2.2", 1400)}, 1342},
+		{"the larger overhead wins", 0, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1490), agent("2001:db8::1", 1500)}, 1422},
+		{"encrypted", 0, networkv1alpha1.EncryptionIPsec, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500)}, 1396},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := effectiveMTU(test.wanted, test.agents); got != test.want {
+			if got := effectiveMTU(test.wanted, test.encryption, test.agents); got != test.want {
 				t.Errorf("MTU is %d, want %d", got, test.want)
 			}
 		})
@@ -64,7 +66,7 @@ func TestLinksThatDoNotAgree(t *testing.T) {
 				"there: small (1342), v6 (1422)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := mtuMismatch(test.wanted, test.nodes); got != test.want {
+			if got := mtuMismatch(test.wanted, "", test.nodes); got != test.want {
 				t.Errorf("it says %q, want %q", got, test.want)
 			}
 		})

@@ -130,7 +130,11 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	settings := facts.Settings{Wildcards: wildcards,
+	protection, err := r.protection(ctx, cn)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	settings := facts.Settings{Wildcards: wildcards, Encryption: protection,
 		MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway,
 		DNS: cn.Spec.DNS, ReservedPorts: cn.Spec.ReservedPorts, HostPorts: cn.Spec.HostPorts, PhysicalNetworks: physical,
 		Idle: r.Addresses.Idle(node.Name), Full: r.Addresses.Lacking(node.Name), Relays: facts.NodeRelays(node.Name, cn.Status.Relays)}
@@ -169,6 +173,16 @@ func (r *Reconciler) wildcards(ctx context.Context, cn *networkv1alpha1.ClusterN
 	}
 	servers, err := kind.NameServers(ctx, r.Client, cn)
 	return &networkv1alpha1.NodeWildcards{Names: names[:min(len(names), networkv1alpha1.MaxWildcards)], Nameservers: servers}, err
+}
+
+// protection returns what nodes do for the encryption of their tunnels.
+func (r *Reconciler) protection(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (networkv1alpha1.TunnelProtection, error) {
+	if cn.Spec.Encapsulation.Encryption != networkv1alpha1.EncryptionIPsec {
+		return "", nil
+	}
+	var all networkv1alpha1.NodeNetworkList
+	err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy) // they are only read
+	return facts.NodeProtection(cn.Spec.Encapsulation.Encryption, all.Items), err
 }
 
 // remove removes a node that was deleted. Its NodeNetwork is deleted first, so that its subnet becomes free only when

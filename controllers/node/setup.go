@@ -51,11 +51,27 @@ func Kinds(env *kind.Env) []*kind.Kind {
 				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: moveChanged}),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.without, predicate.Funcs{
 				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: subnetFreed}),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.allNodes, predicate.Funcs{UpdateFunc: protectionChanged,
+				CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: hadProtection}),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.allNodes, predicate.Funcs{UpdateFunc: planChanged}),
 			kind.Map(&networkv1alpha1.IPPool{}, r.without, kind.RangesChanged()),
 			kind.Map(&corev1.Service{}, r.observers, kind.NameServersChanged()),
 		},
 	}}
+}
+
+// protectionChanged passes updates after which all nodes may require encryption, or must.
+func protectionChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return !ok || !ok2 || after.Spec.Encryption != "" && (before.Spec.Encryption != after.Spec.Encryption ||
+		facts.CanEncrypt(before) != facts.CanEncrypt(after))
+}
+
+// hadProtection passes the deletion of a node that may have been the last one without encryption.
+func hadProtection(e event.DeleteEvent) bool {
+	nn, ok := e.Object.(*networkv1alpha1.NodeNetwork)
+	return !ok || nn.Spec.Encryption == networkv1alpha1.ProtectionAccepted
 }
 
 // without returns a request for each node that waits for a subnet.

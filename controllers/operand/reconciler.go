@@ -132,7 +132,12 @@ func (r *Reconciler) keep(ctx context.Context, cn *networkv1alpha1.ClusterNetwor
 		return reconcile.Result{}, err
 	}
 	facts := r.Facts
-	facts.Place = place
+	facts.Place, facts.Encrypted = place, cn.Spec.Encapsulation.Encryption == networkv1alpha1.EncryptionIPsec
+	if !facts.Encrypted {
+		if err := r.deleteIfThere(ctx, &appsv1.DaemonSet{ObjectMeta: r.meta(render.IKE)}); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	again, err := r.rollOut(ctx, cn, facts)
 	if !again.IsZero() && again.Before(next) {
 		next = again

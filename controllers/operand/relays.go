@@ -78,10 +78,13 @@ func (r *Reconciler) reportRelays(ctx context.Context, cn *networkv1alpha1.Clust
 
 // noRelays deletes what only relays need.
 func (r *Reconciler) noRelays(ctx context.Context) error {
-	for _, object := range []client.Object{
-		&appsv1.DaemonSet{ObjectMeta: r.meta(render.Relays)}, &appsv1.DaemonSet{ObjectMeta: r.meta(render.Sources)},
-		&corev1.Secret{ObjectMeta: r.meta(render.RelaySecret)},
-	} {
+	return r.deleteIfThere(ctx, &appsv1.DaemonSet{ObjectMeta: r.meta(render.Relays)}, &appsv1.DaemonSet{ObjectMeta: r.meta(render.Sources)},
+		&corev1.Secret{ObjectMeta: r.meta(render.RelaySecret)})
+}
+
+// deleteIfThere deletes objects that the cache has.
+func (r *Reconciler) deleteIfThere(ctx context.Context, objects ...client.Object) error {
+	for _, object := range objects {
 		err := r.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
 		if err == nil && object.GetDeletionTimestamp().IsZero() {
 			err = r.Client.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground))

@@ -174,3 +174,36 @@ func (b relayBed) gone(ctx context.Context) {
 		b.Errorf("%s exists without relays", left)
 	}
 }
+
+// TestIKE turns encryption on and off: the IKE daemon's DaemonSet comes and goes.
+func TestIKE(t *testing.T) {
+	ctx := t.Context()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "r1"}}
+	must(t, api.Create(ctx, n))
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.11"}}
+	must(t, api.Status().Update(ctx, n))
+	_, stop := start(t)
+	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: networkv1alpha1.ClusterNetworkSpec{
+		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16"}},
+		ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"}}}
+	must(t, api.Create(ctx, cn))
+	eventually(t, func() error { return api.Get(ctx, own(render.Agents), &appsv1.DaemonSet{}) })
+	encrypt := func(e networkv1alpha1.Encryption) {
+		before := cn.DeepCopy()
+		cn.Spec.Encapsulation.Encryption = e
+		must(t, api.Patch(ctx, cn, client.MergeFrom(before)))
+	}
+	encrypt(networkv1alpha1.EncryptionIPsec)
+	eventually(t, func() error { return api.Get(ctx, own(render.IKE), &appsv1.DaemonSet{}) })
+	encrypt(networkv1alpha1.EncryptionNone)
+	eventually(t, func() error {
+		err := api.Get(ctx, own(render.IKE), &appsv1.DaemonSet{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("%s is still there: %w", render.IKE, err)
+		}
+		return nil
+	})
+	stop()
+	deleteNetwork(t, cn)
+	must(t, api.Delete(ctx, n))
+}

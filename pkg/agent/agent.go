@@ -45,6 +45,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/hostnet"
 	"github.com/weft-network/weft/pkg/agent/hostports"
 	"github.com/weft-network/weft/pkg/agent/idle"
+	"github.com/weft-network/weft/pkg/agent/ipsec"
 	"github.com/weft-network/weft/pkg/agent/kubelet"
 	"github.com/weft-network/weft/pkg/agent/learning"
 	"github.com/weft-network/weft/pkg/agent/node"
@@ -135,6 +136,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Learning: learning.New(o.SwitchDir, names.IntegrationBridge, ctrl.Log.WithName("affinity"),
 			func() { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, learning.Retry) }),
 		BGP: bgp.New(bgp.Options{Passwords: cmp.Or(o.Passwords, passwords), Changed: a.changed, Log: ctrl.Log.WithName("bgp"), Running: ctx}),
+		IPsec: ipsec.New(ipsec.Options{Socket: o.IKESocket, Pair: o.Identity, Authorities: o.TLS.CACert, Changed: a.changed,
+			After: func(wait time.Duration) { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, wait) },
+			Log:   ctrl.Log.WithName("ipsec")}),
 		Wildcards: wildcards.New(ctrl.Log.WithName("wildcards"), a.changed,
 			func(wait time.Duration) { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, wait) }),
 	})
@@ -262,6 +266,8 @@ func concernsNode(row model.Model, event ovndb.RowEvent) bool {
 	switch row := row.(type) {
 	case *vswitchdb.OpenvSwitch:
 		return true
+	case *vswitchdb.Port:
+		return ipsec.IsTunnel(row)
 	case *vswitchdb.Bridge:
 		return event != ovndb.RowUpdated || row.Name != names.IntegrationBridge
 	case *vswitchdb.Interface:

@@ -41,6 +41,9 @@ type Options struct {
 	// that the address is unknown.
 	Mover     *uplink.Mover
 	APIServer netip.AddrPort
+	// IKESocket is the vici socket of the node's IKE daemon. Identity is the file with the chassis' certificate and key. TLS has the
+	// authorities of other chassis.
+	IKESocket, Identity string
 	// Passwords is the folder with the passwords of BGPPeers. The default is /etc/weft/bgp.
 	Passwords string
 	// Listeners are the addresses at which this process serves, such as ":9442". Their ports are reserved: no service

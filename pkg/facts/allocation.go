@@ -62,6 +62,7 @@ func (s Settings) of(want networkv1alpha1.NodeNetworkSpec) networkv1alpha1.NodeN
 		want.MTU = s.MTU
 	}
 	want.Encapsulation, want.Gateway, want.DNS = s.Encapsulation, s.Gateway, s.DNS
+	want.Encryption = s.Encryption
 	want.ReservedPorts, want.HostPorts, want.PhysicalNetworks = s.ReservedPorts, s.HostPorts, s.PhysicalNetworks
 	want.Relays, want.Wildcards = s.Relays, s.Wildcards
 	return want
@@ -76,6 +77,8 @@ type Settings struct {
 
 	MTU           int32 // bytes; 0 until it is computed, and the node then keeps its MTU
 	Encapsulation networkv1alpha1.Encapsulation
+	// Encryption is the same on all nodes: see NodeProtection.
+	Encryption    networkv1alpha1.TunnelProtection
 	Gateway       networkv1alpha1.NodeGateway
 	DNS           networkv1alpha1.DNS
 	ReservedPorts []networkv1alpha1.ReservedPort

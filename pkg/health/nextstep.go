@@ -109,10 +109,16 @@ var nextSteps = map[string]string{
 	networkv1alpha1.ReasonHostError:             "do what the message says on NODE; the agent retries by itself",
 	networkv1alpha1.ReasonNoUplink: "put the link of NODE on a bridge, name one in ClusterNetwork's " +
 		"spec.gateway.interface, or choose spec.gateway.mode Local",
-	networkv1alpha1.ReasonAddressConflict: "give one of the two nodes another address",
-	networkv1alpha1.ReasonUplinkWaiting:   "none: other nodes move first (spec.gateway.maxMoving)",
-	networkv1alpha1.ReasonUplinkMoving:    "none: a move takes up to a minute, and is rolled back if it fails",
-	networkv1alpha1.ReasonUplinkRefused:   "do what the message says on NODE; nothing was changed there",
+	networkv1alpha1.ReasonUnsupportedDatapath: "load the kernel's module openvswitch on NODE, and delete its pod of weft-ovs",
+	networkv1alpha1.ReasonNoIKEDaemon: "see the pod of NODE and its log: kubectl -n weft-system get pods -l " +
+		"app.kubernetes.io/component=ike -o wide",
+	networkv1alpha1.ReasonNoIdentity: "see the pod of NODE and its log: kubectl -n weft-system get pods -l " +
+		"app.kubernetes.io/component=ovn-controller -o wide",
+	networkv1alpha1.ReasonPeersNotEncrypted: "open UDP port 500 and IP protocol 50 between NODE and the nodes in the message",
+	networkv1alpha1.ReasonAddressConflict:   "give one of the two nodes another address",
+	networkv1alpha1.ReasonUplinkWaiting:     "none: other nodes move first (spec.gateway.maxMoving)",
+	networkv1alpha1.ReasonUplinkMoving:      "none: a move takes up to a minute, and is rolled back if it fails",
+	networkv1alpha1.ReasonUplinkRefused:     "do what the message says on NODE; nothing was changed there",
 	networkv1alpha1.ReasonUplinkRolledBack: "find out why the message's peer did not respond through the bridge, then " +
 		"restart the agent of NODE; other nodes wait for it",
 	networkv1alpha1.ReasonPhysicalNetworkMissing: "give NODE the link or bridge that the message names, or change " +

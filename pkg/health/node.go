@@ -38,6 +38,7 @@ var stages = []struct {
 	{networkv1alpha1.ConditionInterfacesReady, networkv1alpha1.AreaNodes},
 	{networkv1alpha1.ConditionRoutesAnnounced, networkv1alpha1.AreaNodes},
 	{networkv1alpha1.ConditionWildcardsObserved, networkv1alpha1.AreaNodes},
+	{networkv1alpha1.ConditionTunnelsEncrypted, networkv1alpha1.AreaNodes},
 	{networkv1alpha1.ConditionAddressesFree, networkv1alpha1.AreaAddresses},
 }
 

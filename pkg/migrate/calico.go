@@ -133,7 +133,7 @@ func (i *item) loadBalancers(cidr string) {
 func felixConfiguration(i *item) {
 	spec := i.spec()
 	if spec.flag("wireguardEnabled") || spec.flag("wireguardEnabledV6") {
-		i.lose("spec.wireguardEnabled", "Weft does not encrypt packets between nodes")
+		i.encrypted("spec.wireguardEnabled")
 	}
 	if spec.has("mtu") {
 		i.note("spec.mtu", "%d: Weft detects the MTU, because Geneve needs more room", spec.number("mtu"))

@@ -19,7 +19,6 @@ func labelsOf(o *unstructured.Unstructured) labels.Set { return labels.Set(o.Get
 
 // lostCiliumKeys are the settings of cilium-config without which the network behaves otherwise, if they are true.
 var lostCiliumKeys = map[string]string{
-	"enable-wireguard": "Weft does not encrypt packets between nodes", "enable-ipsec": "Weft does not encrypt packets between nodes",
 	"enable-host-firewall": "Weft does not filter hosts", "enable-gateway-api": "another controller must serve Gateways",
 	"enable-ingress-controller":    "another controller must serve Ingresses",
 	"enable-bgp-control-plane":     noBGP + "; " + bgpNext,
@@ -78,6 +77,8 @@ func (i *item) ciliumConfig(data map[string]string) {
 		message := lostCiliumKeys[key]
 		switch {
 		case slices.Contains(read, key):
+		case (key == "enable-wireguard" || key == "enable-ipsec") && data[key] == "true":
+			i.encrypted("data." + key)
 		case message != "" && data[key] == "true":
 			i.lose("data."+key, "%s", message)
 		default:

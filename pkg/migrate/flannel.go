@@ -33,7 +33,7 @@ func (in *inspector) flannelFacts() {
 	backend := f.inner("Backend")
 	in.report.Source.Mode = backend.text("Type")
 	if in.report.Source.Mode == "wireguard" {
-		i.lose("net-conf.json.Backend.Type", "Weft does not encrypt packets between nodes")
+		i.encrypted("net-conf.json.Backend.Type")
 	} else {
 		i.note("net-conf.json.Backend.Type", "%s becomes Geneve", in.report.Source.Mode)
 	}

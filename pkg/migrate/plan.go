@@ -30,6 +30,8 @@ type plan struct {
 	mode     networkv1alpha1.GatewayMode
 	snat     networkv1alpha1.SNATPolicy
 	physical []networkv1alpha1.PhysicalNetwork
+	// encrypted means that the source encrypts packets between nodes.
+	encrypted bool
 	// nodes has the subnets of nodes that are kept.
 	nodes map[string][]netip.Prefix // node -> subnets
 	// from names the objects that the ClusterNetwork is made of.
@@ -47,6 +49,12 @@ type podNetwork struct {
 }
 
 func newPlan() *plan { return &plan{nodes: map[string][]netip.Prefix{}} }
+
+// encrypted records that the source encrypts packets between nodes, by a setting.
+func (i *item) encrypted(setting string) {
+	i.in.plan.encrypted = true
+	i.note(setting, "spec.encapsulation.encryption of the ClusterNetwork is IPsec, which needs the kernel's datapath on each node")
+}
 
 // addPods adds an entry once.
 func (p *plan) addPods(n podNetwork) {
@@ -105,6 +113,9 @@ func (in *inspector) clusterNetwork() {
 		c.Spec.JoinSubnet = append(c.Spec.JoinSubnet, networkv1alpha1.CIDR(j.String()))
 	}
 	c.Spec.MTU, c.Spec.PhysicalNetworks = p.mtu, p.physical
+	if p.encrypted {
+		c.Spec.Encapsulation.Encryption = networkv1alpha1.EncryptionIPsec
+	}
 	c.Spec.Gateway = networkv1alpha1.Gateway{Mode: in.gatewayMode(), SNAT: p.snat}
 	slices.Sort(p.from)
 	in.manifest(fileCluster, c, slices.Compact(p.from)...)

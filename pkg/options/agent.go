@@ -32,6 +32,8 @@ type Agent struct {
 	// PodResources is the socket of kubelet's service of that name, in the node's file system; empty: it is not read.
 	PodResources string
 	Delegates    bool
+	// IKESocket and Identity are described at their flags.
+	IKESocket, Identity string
 	// ControllerDir is ovn-controller's run directory, SwitchDir ovs-vswitchd's.
 	ControllerDir, SwitchDir string
 	// Uplink configures the moves of links.
@@ -98,6 +100,9 @@ func ParseAgent(args []string) (Agent, error) {
 	flags.StringVar(&o.ControllerDir, "ovn-run-dir", "/run/ovn", "run directory of ovn-controller; empty: do not watch whether it runs")
 	flags.StringVar(&o.SwitchDir, "ovs-run-dir", "/run/openvswitch",
 		"run directory of ovs-vswitchd; empty: do not watch whether it runs")
+	flags.StringVar(&o.IKESocket, "ike-socket", "/run/weft/ipsec/charon.vici", "vici socket of strongSwan's IKE daemon, for encryption")
+	flags.StringVar(&o.Identity, "chassis-pair", "/run/weft/identity/chassis-current.pem",
+		"file with the certificate and the key of the chassis, for encryption")
 	flags.StringVar(&o.CRISocket, "cri-socket", "",
 		"socket of the container runtime's CRI service, such as /run/containerd/containerd.sock, to find "+
 			"interfaces without a sandbox; empty: do not query the runtime")

@@ -24,6 +24,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/agent/uplink"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovn/names"
 )
@@ -127,17 +128,26 @@ func localnetOf(nn *networkv1alpha1.NodeNetwork) string {
 	return ""
 }
 
-// egressPortOf returns the host's port to a node's gateway router in Local mode; empty without one.
-func (b *testbed) egressPortOf(ctx context.Context, nn *networkv1alpha1.NodeNetwork) (string, error) {
+// egressPortOf returns the port between the host and a node's gateway router in Local mode, and which of both there are: the router
+// while the node may carry egress IPs or Services are the source of their pods, and the host's port also while the host answers for
+// addresses of load balancers.
+func (b *testbed) egressPortOf(ctx context.Context, nn *networkv1alpha1.NodeNetwork) (name string, host, router bool, err error) {
 	var node corev1.Node
-	if err := b.api.Get(ctx, client.ObjectKeyFromObject(nn), &node); err != nil {
-		return "", err
+	var services corev1.ServiceList
+	var pools networkv1alpha1.LoadBalancerPoolList
+	if err := errors.Join(b.api.Get(ctx, client.ObjectKeyFromObject(nn), &node), b.api.List(ctx, &services),
+		b.api.List(ctx, &pools)); err != nil {
+		return "", false, false, err
+	}
+	if g := nn.Status.Gateway; g == nil || g.Mode != networkv1alpha1.GatewayLocal {
+		return "", false, false, nil
 	}
 	_, carries := node.Labels[networkv1alpha1.EgressAssignableLabel]
-	if g := nn.Status.Gateway; carries && g != nil && g.Mode == networkv1alpha1.GatewayLocal {
-		return names.EgressPort(nn.Name), nil
-	}
-	return "", nil
+	router = carries || facts.Leaving(services.Items)
+	host = router || slices.ContainsFunc(pools.Items, func(p networkv1alpha1.LoadBalancerPool) bool {
+		return slices.ContainsFunc(p.Status.Announcements, func(a networkv1alpha1.LoadBalancerAnnouncement) bool { return a.Node == nn.Name })
+	})
+	return names.EgressPort(nn.Name), host, router, nil
 }
 
 // northboundIs compares the pods' ports and addresses, and the fixed ports of each node and its gateway.
@@ -157,12 +167,12 @@ func (b *testbed) northboundIs(ctx context.Context, pods []corev1.Pod) error {
 			return err
 		}
 		want = append(want, names.SwitchToRouter(n.Name), names.ManagementPort(n.Name))
-		egress, err := b.egressPortOf(ctx, nn)
+		egress, _, hasRouter, err := b.egressPortOf(ctx, nn)
 		if err != nil {
 			return err
 		}
 		port := localnetOf(nn)
-		if port == "" {
+		if port == "" && hasRouter {
 			port = egress
 		}
 		if port != "" {
@@ -250,11 +260,11 @@ func (b *testbed) interfacesAre(ctx context.Context, nn *networkv1alpha1.NodeNet
 		return nil, err
 	}
 	want, have := append(patchesOf(nn), names.ManagementPort(node)), []string{}
-	egress, err := b.egressPortOf(ctx, nn)
+	egress, hasPort, _, err := b.egressPortOf(ctx, nn)
 	if err != nil {
 		return nil, err
 	}
-	if egress != "" {
+	if hasPort {
 		want = append(want, egress)
 	}
 	for i := range pods {

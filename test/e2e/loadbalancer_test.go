@@ -66,7 +66,8 @@ func TestLoadBalancer(t *testing.T) {
 }
 
 func testLoadBalancer(t *testing.T, mode networkv1alpha1.GatewayMode) {
-	b := balancing{mode: mode, pool: &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "e2e"}}, pods: map[string]*corev1.Pod{}}
+	b := balancing{mode: mode, pool: &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "e2e"}},
+		pods: map[string]*corev1.Pod{}}
 	b.pool.Spec.Addresses = poolRange(t)
 	bed.create(t, b.pool)
 	for _, node := range []string{"n1", "n2"} {

@@ -223,6 +223,10 @@ func (w *world) fill(nn *networkv1alpha1.NodeNetwork, s Step) {
 	}
 	nn.Status.EncapIP, nn.Status.LinkMTU = "192.0.2.1", 1500-100*int32(s.N)
 	nn.Status.Gateway = foundGateway(s)
+	nn.Status.Encryption = nil
+	if nn.Spec.Encryption != "" {
+		nn.Status.Encryption = &networkv1alpha1.NodeEncryption{Ready: s.N != 1}
+	}
 	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue,
 		Reason: networkv1alpha1.ReasonAsExpected, Message: "ready"}
 	if s.What == "unready" {

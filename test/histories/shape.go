@@ -72,6 +72,10 @@ func (w *world) doNetwork(ctx context.Context, s Step) (handled bool, err error)
 		})
 	case "mtu":
 		return true, w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.MTU = int32(s.N) })
+	case "encrypt":
+		return true, w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) {
+			cn.Spec.Encapsulation.Encryption = networkv1alpha1.Encryption(s.What)
+		})
 	case "records":
 		return true, w.changeNetwork(ctx, func(cn *networkv1alpha1.ClusterNetwork) {
 			cn.Spec.PodRecord = networkv1alpha1.PodRecordPolicy(s.What)

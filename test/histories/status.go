@@ -50,8 +50,13 @@ func (o *oracle) checkNetwork(nn *networkv1alpha1.NodeNetwork) {
 	if err != nil {
 		o.complain("ClusterNetwork: %w", err)
 	}
+	var all []networkv1alpha1.NodeNetwork
+	for _, other := range o.networks {
+		all = append(all, *other)
+	}
 	settings := facts.Settings{MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway, PhysicalNetworks: physical,
-		Wildcards: o.wildcards()}
+		Encryption: facts.NodeProtection(o.cn.Spec.Encapsulation.Encryption, all),
+		Wildcards:  o.wildcards()}
 	want, err := facts.NodeSpec(nn.Spec, o.plan, others, settings)
 	if errors.Is(err, ipam.ErrExhausted) {
 		err = nil // the network of its subnet was removed, and the others have no room
@@ -126,7 +131,7 @@ func (o *oracle) mtu() int32 {
 	smallest := int32(math.MaxInt32)
 	for _, nn := range o.networks {
 		if nn.Status.LinkMTU != 0 {
-			smallest = min(smallest, networkv1alpha1.PodMTU(nn.Status.LinkMTU, nn.Status.EncapIP))
+			smallest = min(smallest, networkv1alpha1.PodMTU(nn.Status.LinkMTU, nn.Status.EncapIP, o.cn.Spec.Encapsulation.Encryption))
 		}
 	}
 	if smallest == math.MaxInt32 {

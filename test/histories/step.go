@@ -83,7 +83,10 @@ var choices = []choice{
 	{1, func(r *rand.Rand) Step { return Step{Do: "delete-network"} }},
 	{2, func(r *rand.Rand) Step { return Step{Do: "append-network"} }},
 	{1, func(r *rand.Rand) Step { return Step{Do: "remove-network", N: r.IntN(2)} }},
-	{1, func(r *rand.Rand) Step { return Step{Do: "mtu", N: []int{0, 1300, 1400}[r.IntN(3)]} }},
+	{1, func(r *rand.Rand) Step {
+		return []Step{{Do: "mtu"}, {Do: "mtu", N: 1300}, {Do: "mtu", N: 1400}, {Do: "encrypt", What: "IPsec"}, {Do: "encrypt", What: "IPsec"},
+			{Do: "encrypt", What: "None"}}[r.IntN(6)]
+	}},
 	{1, func(r *rand.Rand) Step { return Step{Do: "records", What: oneOf(r, "OnRequest", "Always")} }},
 
 	{6, func(r *rand.Rand) Step { return Step{Do: "delay", Name: oneOf(r, watched...)} }},

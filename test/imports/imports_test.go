@@ -160,7 +160,7 @@ var table = []rule{
 		"github.com/containernetworking/cni/pkg/types", "github.com/google/renameio/v2",
 		"github.com/digitalocean/go-openvswitch", "sigs.k8s.io/knftables", "github.com/google/uuid", "github.com/safchain/ethtool",
 		"golang.org/x/net/icmp", "golang.org/x/net/ipv6", "golang.org/x/sys/unix", "google.golang.org/grpc", "k8s.io/cri-api",
-		"k8s.io/kubelet", "github.com/osrg/gobgp/v3", "google.golang.org/protobuf"),
+		"k8s.io/kubelet", "github.com/osrg/gobgp/v3", "github.com/strongswan/govici", "google.golang.org/protobuf"),
 		never: below("controllers", "pkg/topology", "pkg/ovn/nbdb")},
 	{packages: "pkg/agent/wildcards", direct: append(below("pkg/resolver", "apis"), "github.com/go-logr/logr",
 		"golang.org/x/net/bpf", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys/unix"), never: append(clients, "os/exec")},

@@ -268,7 +268,24 @@ type Encapsulation struct {
 	// +kubebuilder:validation:MaxItems=4
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.all(b, !isCIDR(a) || !isCIDR(b) || cidr(a).ip().family() == cidr(b).ip().family()))",message="the networks of tunnels must have one address family"
 	Networks []CIDR `json:"networks,omitempty"`
+
+	// encryption protects the tunnels between nodes. IPsec: ESP in transport mode (RFC 4303), with keys by IKEv2 (RFC 7296) and the
+	// certificates of the nodes. It needs the kernel's datapath of Open vSwitch on each node. Nodes require it when all nodes can.
+	// +optional
+	Encryption Encryption `json:"encryption,omitempty"`
 }
+
+// Encryption is how the packets in tunnels are protected. None: not at all. IPsec: by ESP.
+//
+// +kubebuilder:validation:Enum=None;IPsec
+type Encryption string
+
+const (
+	// EncryptionNone sends packets in the clear. It is the default.
+	EncryptionNone Encryption = "None"
+	// EncryptionIPsec encrypts and authenticates packets by ESP.
+	EncryptionIPsec Encryption = "IPsec"
+)
 
 // GatewayMode is where traffic leaves the cluster. Shared: from the gateway router through the external bridge, bypassing
 // the host's network stack. Local: through the management port, where the host's routes and rules apply.

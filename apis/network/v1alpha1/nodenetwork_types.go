@@ -117,6 +117,10 @@ type NodeNetworkSpec struct {
 	// +optional
 	Encapsulation Encapsulation `json:"encapsulation,omitempty,omitzero"`
 
+	// encryption is what the node does for the encryption of its tunnels. It is absent without encryption.
+	// +optional
+	Encryption TunnelProtection `json:"encryption,omitempty"`
+
 	// gateway is the part of ClusterNetwork's gateway that applies to this node.
 	// +optional
 	Gateway NodeGateway `json:"gateway,omitempty,omitzero"`
@@ -288,6 +292,10 @@ type NodeNetworkStatus struct {
 	// +optional
 	DatapathType DatapathType `json:"datapathType,omitempty"`
 
+	// encryption is the state of the tunnels' encryption. It is absent without encryption.
+	// +optional
+	Encryption *NodeEncryption `json:"encryption,omitempty"`
+
 	// linkMTU is the MTU in bytes of the link that holds encapIP, before encapsulation.
 	// +optional
 	LinkMTU int32 `json:"linkMTU,omitempty"`
@@ -427,4 +435,33 @@ type ManagementPortStatus struct {
 	Name string `json:"name,omitempty"`
 	// +optional
 	MACAddress MACAddress `json:"macAddress,omitempty"`
+}
+
+// TunnelProtection is what a node does for the encryption of its tunnels. Accepted: it answers other nodes. Required: it sends and
+// accepts only encrypted packets.
+//
+// +kubebuilder:validation:Enum=Accepted;Required
+type TunnelProtection string
+
+const (
+	// ProtectionAccepted answers nodes that negotiate keys, and sends in the clear until one does.
+	ProtectionAccepted TunnelProtection = "Accepted"
+	// ProtectionRequired sends and accepts only encrypted packets.
+	ProtectionRequired TunnelProtection = "Required"
+)
+
+// NodeEncryption is the state of a node's encrypted tunnels.
+type NodeEncryption struct {
+	// ready means that the node can encrypt: its datapath is the kernel's, and its IKE daemon has the node's certificate.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+
+	// peers is the number of tunnels' ends at other nodes, and established is for how many of them keys are negotiated.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Peers int32 `json:"peers,omitempty"`
+	// established is described at peers.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Established int32 `json:"established,omitempty"`
 }

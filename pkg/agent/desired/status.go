@@ -70,6 +70,9 @@ func NodeStatus(nn *networkv1alpha1.NodeNetwork, h Health) networkv1alpha1.NodeN
 	if nn.Spec.BGP == nil {
 		meta.RemoveStatusCondition(&want.Conditions, networkv1alpha1.ConditionRoutesAnnounced)
 	}
+	if nn.Spec.Encryption == "" {
+		meta.RemoveStatusCondition(&want.Conditions, networkv1alpha1.ConditionTunnelsEncrypted)
+	}
 	if nn.Spec.Wildcards == nil {
 		meta.RemoveStatusCondition(&want.Conditions, networkv1alpha1.ConditionWildcardsObserved)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/gateway"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/agent/ipsec"
 	"github.com/weft-network/weft/pkg/agent/learning"
 	"github.com/weft-network/weft/pkg/agent/nodeevents"
 	"github.com/weft-network/weft/pkg/agent/prober"
@@ -70,6 +71,7 @@ type Reconciler struct {
 	BGP         *bgp.Speaker
 	Learning    *learning.Keeper
 	Wildcards   *wildcards.Watch
+	IPsec       *ipsec.Tunnels
 	// Running ends with the agent. It outlives a reconciliation.
 	Running context.Context
 
@@ -176,6 +178,9 @@ func (r *Reconciler) apply(ctx context.Context, node *corev1.Node, nn *networkv1
 	}
 	if observed := r.applyWildcards(spec.Wildcards, &h.Status); spec.Wildcards != nil {
 		h.Notes = append(h.Notes, observed)
+	}
+	if encrypted := r.applyIPsec(ctx, spec.Encryption, &h.Status); spec.Encryption != "" {
+		h.Notes = append(h.Notes, encrypted)
 	}
 	r.Gateway.ReportGatewayNetwork(&h.Status)
 	if r.OVS.Connected() {
@@ -350,7 +355,7 @@ func podMTU(spec networkv1alpha1.NodeNetworkSpec, status networkv1alpha1.NodeNet
 	if spec.MTU > 0 {
 		return int(spec.MTU)
 	}
-	return int(networkv1alpha1.PodMTU(status.LinkMTU, status.EncapIP))
+	return int(networkv1alpha1.PodMTU(status.LinkMTU, status.EncapIP, spec.Encapsulation.Encryption))
 }
 
 // applyManagementPort creates the host's port and, once its link exists, its addresses and routes.

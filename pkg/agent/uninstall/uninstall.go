@@ -18,6 +18,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/cniconfig"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/agent/ipsec"
 	"github.com/weft-network/weft/pkg/agent/nftables"
 	"github.com/weft-network/weft/pkg/agent/openflow"
 	"github.com/weft-network/weft/pkg/agent/uplink"
@@ -128,7 +129,7 @@ func (u Node) clearSwitch(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := hostnet.RouteSources(nil); err != nil {
+		if err := errors.Join(hostnet.RouteSources(nil), ipsec.ClearKernel()); err != nil {
 			return err
 		}
 	}

@@ -47,8 +47,8 @@ type Program struct {
 	Database *Database
 	// Await are files that other containers write. The program starts when all exist.
 	Await []string
-	// Argv is the program and its arguments.
-	Argv []string
+	// Argv is the program and its arguments, and Env is added to this process' environment.
+	Argv, Env []string
 }
 
 // TLS names the files of a key pair and of the authorities whose certificates are accepted.

@@ -21,7 +21,7 @@ const Finalizer = networkv1alpha1.OperandsFinalizer
 // Workloads in the order of removal. Those in RemovedFirst would recreate what the DaemonSet Uninstall removes from
 // nodes. Uninstall needs those in RemovedLast.
 var (
-	RemovedFirst = []string{Operator, Agents, Controllers}
+	RemovedFirst = []string{Operator, Agents, Controllers, IKE}
 	RemovedLast  = []string{Uninstall, Switches, Relays, Sources, Central}
 )
 

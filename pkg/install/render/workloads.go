@@ -64,7 +64,15 @@ type Facts struct {
 	// works before the network does.
 	APIServerHost, APIServerPort string
 	Place                        Place
+	// Encrypted adds the IKE daemon.
+	Encrypted bool
 }
+
+// IKE is the name of the IKE daemon's DaemonSet, which exists only with encryption. ikeFile is its manifest.
+const (
+	IKE     = "weft-ike"
+	ikeFile = "operands/ike.yaml"
+)
 
 // Workload is a Deployment, StatefulSet or DaemonSet.
 type Workload interface {
@@ -85,9 +93,13 @@ func Workloads(f Facts) ([]Workload, error) {
 		{"operands/relay.yaml", &appsv1.DaemonSet{}, relayed},
 		{"operands/ovs.yaml", &appsv1.DaemonSet{}, inTurn},
 		{"operands/ovn-controller.yaml", &appsv1.DaemonSet{}, inTurn},
+		{ikeFile, &appsv1.DaemonSet{}, nil},
 		{"operator/deployment.yaml", &appsv1.Deployment{}, nil},
 		{"agent/daemonset.yaml", &appsv1.DaemonSet{}, inTurn},
 	} {
+		if w.file == ikeFile && !f.Encrypted {
+			continue
+		}
 		if relays := w.file == "operands/relay.yaml" || w.file == "operands/relay-source.yaml"; relays && len(f.Place.Relays) == 0 {
 			continue
 		}

@@ -166,9 +166,9 @@ func (v *view) begun() bool {
 
 // next runs the stages in order up to the first that is not done.
 func (v *view) next(s *Step) *wait {
-	stages := []func(*Step) *wait{v.nodesStage, v.databases, v.relaysStage, v.operatorStage}
+	stages := []func(*Step) *wait{v.encryptionStage, v.nodesStage, v.databases, v.relaysStage, v.operatorStage}
 	if v.databasesFirst() {
-		stages = []func(*Step) *wait{v.databases, v.relaysStage, v.nodesStage, v.operatorStage}
+		stages = []func(*Step) *wait{v.encryptionStage, v.databases, v.relaysStage, v.nodesStage, v.operatorStage}
 	}
 	for _, stage := range stages {
 		if w := stage(s); w != nil {

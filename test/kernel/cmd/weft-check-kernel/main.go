@@ -28,7 +28,7 @@ import (
 
 // packages are those whose tests use links, routes, nftables, conntrack or Open vSwitch, in the order of their duration.
 var packages = []string{
-	"./pkg/agent/nftables", "./pkg/agent/neighbour", "./pkg/agent/hostnet", "./pkg/agent/toobig", "./pkg/agent/learning",
+	"./pkg/agent/nftables", "./pkg/agent/neighbour", "./pkg/agent/hostnet", "./pkg/agent/toobig", "./pkg/agent/ipsec", "./pkg/agent/learning",
 	"./pkg/agent/wildcards", "./pkg/agent/openflow", "./pkg/agent/uplink", "./pkg/agent",
 }
 
