@@ -100,8 +100,9 @@ func endGroup(id int) {
 // arguments returns the kernel's command line. Its consoles write to the files of connect.
 func (o Options) arguments(exchange string) []string {
 	return []string{
-		"mem=" + o.Memory, "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet",
+		"mem=" + o.Memory, "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet", "seccomp=auto",
 		"uml_dir=" + filepath.Join(exchange, "uml"), "umid=weft", // for its pid file
+		"bonding.max_bonds=0", "dummy.numdummies=0", "ifb.numifbs=0", // no links that these drivers make at boot
 		"con=null", "con0=null,fd:3", "con1=null,fd:4", "con2=null,fd:5",
 		"init=" + o.Init, "--", guest.Argument, exchange,
 	}

@@ -136,7 +136,7 @@ func TestWherePacketsGo(t *testing.T) {
 			fmt.Sprintf(in4, "tcp", "172.18.0.11") + ",tcp_dst=22", []string{"trk,inv"}, "; " + bridgeName,
 		},
 		"a message about a fragment goes to the agent": {
-			in + ",icmp6,icmpv6_type=2", []string{"trk,inv"}, "; userspace(pid=0,controller(",
+			in + ",icmp6,icmpv6_type=2", []string{"trk,inv"}, "; userspace(pid=",
 		},
 		"a message about a fragment goes to the host too": {
 			in + ",icmp6,icmpv6_type=2", []string{"trk,inv"}, "," + bridgeName,

@@ -165,10 +165,13 @@ func setUp(t *testing.T, index map[string]int) {
 // receives the packets for the pod at the gateway router.
 func newSwitch(t *testing.T, alone bool) (*ovndbtest.Switch, *listener) {
 	t.Helper()
+	if ovndbtest.OnKernel(t) {
+		t.Skip("the agent does not relay on the kernel's datapath")
+	}
 	t.Setenv("PATH", filepath.Dir(ovndbtest.Binary(t, "ovs-ofctl"))+":"+os.Getenv("PATH"))
 	s := ovndbtest.StartSwitch(t)
 	ovndbtest.Command(t, "ovs-vsctl", "--db="+s.Endpoint(), "--timeout=20",
-		"add-br", bridgeName, "--", "set", "Bridge", bridgeName, "datapath_type="+ovndbtest.Datapath(t),
+		"add-br", bridgeName, "--", "set", "Bridge", bridgeName, "datapath_type=netdev",
 		"--", "add-port", bridgeName, "outside", "--", "set", "Interface", "outside", "type=internal", "ofport_request=1",
 		"--", "add-port", bridgeName, "router", "--", "set", "Interface", "router", "type=internal", "ofport_request=2")
 	return s, prepare(t, s, alone)
@@ -185,7 +188,14 @@ func prepare(t *testing.T, s *ovndbtest.Switch, alone bool) *listener {
 		t.Fatal(err)
 	}
 	packets := listen(t, link.Attrs().Index)
-	bridge := desired.ExternalBridge{Userspace: true, Alone: alone, Physical: 1, Patch: 2, MAC: ourMAC, Addresses: []netip.Addr{node}}
+	connect(t, s, desired.ExternalBridge{Userspace: true, Alone: alone})
+	return packets
+}
+
+// connect writes a bridge's flows and makes the connections.
+func connect(t *testing.T, s *ovndbtest.Switch, bridge desired.ExternalBridge) {
+	t.Helper()
+	bridge.Physical, bridge.Patch, bridge.MAC, bridge.Addresses = 1, 2, ourMAC, []netip.Addr{node}
 	if _, err := openflow.New(s.RunDir(), bridgeName).Apply(bridge.Flows()); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +206,6 @@ func prepare(t *testing.T, s *ovndbtest.Switch, alone bool) *listener {
 		packetOut(t, s, 2, sent[0], "ct(commit,zone=0,"+translation+")")
 		sendFrom(t, s, 2, sent[1]) // the bridge marks the connection as the router's
 	}
-	return packets
 }
 
 // sendFrom sends an IPv6 packet through the flows.

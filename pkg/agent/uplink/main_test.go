@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/hostnet"
 	"github.com/weft-network/weft/test/isolation"
 )
 
@@ -60,10 +61,18 @@ func exitCode(err error) int {
 // configOf returns a mover's configuration with short timeouts.
 func configOf(dir, remote, boot string) Config {
 	return Config{
-		Dir: dir, OpenVSwitch: remote, Datapath: networkv1alpha1.DatapathNetdev, Log: logr.Discard(),
+		Dir: dir, OpenVSwitch: remote, Datapath: datapath(), Log: logr.Discard(),
 		MoveTimeout: 10 * time.Second, ProbeTimeout: 4 * time.Second, BootID: func() (string, error) { return boot, nil },
 		GuardCommand: []string{"/proc/self/exe", "uplink-guard", "--dir=" + dir, "--ovs=" + remote, "--boot=" + boot},
 	}
+}
+
+// datapath returns the datapath that the agent chooses, as ovndbtest.Datapath does.
+func datapath() networkv1alpha1.DatapathType {
+	if hostnet.HasKernelDatapath() {
+		return networkv1alpha1.DatapathSystem
+	}
+	return networkv1alpha1.DatapathNetdev
 }
 
 func guardRole(args []string) error {

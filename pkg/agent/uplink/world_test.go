@@ -267,7 +267,7 @@ func (w *world) run(o order) []string {
 	child.Stderr = &stderr
 	out, err := child.Output()
 	if died := child.ProcessState.Sys() != nil && !child.ProcessState.Exited(); died != (o.DieAt > 0) {
-		w.Fatalf("the child (%+v) ended with %v: %s", o, err, stderr.String())
+		w.Fatalf("the child (%+v) ended with %v: %s\n%s", o, err, stderr.String(), out)
 	} else if !died && err != nil {
 		w.Fatalf("the child: %v: %s", err, stderr.String())
 	}

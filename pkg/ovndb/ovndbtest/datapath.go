@@ -2,8 +2,11 @@ package ovndbtest
 
 import (
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
 )
 
@@ -28,4 +31,48 @@ func Datapath(t testing.TB) string {
 func OnKernel(t testing.TB) bool {
 	t.Helper()
 	return Datapath(t) == "system"
+}
+
+// nodeDatapath is the kernel's datapath of one network namespace. It outlives ovs-vswitchd.
+type nodeDatapath struct {
+	t      testing.TB
+	netNS  ns.NetNS
+	others []string // datapaths that are not the test's
+}
+
+// newNodeDatapath returns the present namespace's datapath, which ovs-vswitchd makes, or nil without the kernel's Open vSwitch.
+func newNodeDatapath(t testing.TB) *nodeDatapath {
+	t.Helper()
+	if !OnKernel(t) {
+		return nil
+	}
+	here, err := ns.GetCurrentNS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &nodeDatapath{t: t, netNS: here, others: strings.Fields(Command(t, "ovs-dpctl", "dump-dps"))}
+	t.Cleanup(func() {
+		d.remove()
+		here.Close()
+	})
+	return d
+}
+
+// remove removes the datapath and its links.
+func (d *nodeDatapath) remove() {
+	if d == nil {
+		return
+	}
+	d.t.Helper()
+	err := d.netNS.Do(func(ns.NetNS) error {
+		for _, name := range strings.Fields(Command(d.t, "ovs-dpctl", "dump-dps")) {
+			if !slices.Contains(d.others, name) {
+				Command(d.t, "ovs-dpctl", "del-dp", name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		d.t.Error(err)
+	}
 }

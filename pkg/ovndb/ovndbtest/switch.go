@@ -12,6 +12,7 @@ import (
 type Switch struct {
 	*Server
 	vswitchd, controller *process
+	datapath             *nodeDatapath
 }
 
 // StartSwitch starts the database and ovs-vswitchd. It creates no bridge.
@@ -19,6 +20,7 @@ func StartSwitch(t testing.TB) *Switch {
 	t.Helper()
 	s := &Switch{Server: Start(t, "vswitch")}
 	s.Init()
+	s.datapath = newNodeDatapath(t) // removed after the end of ovs-vswitchd
 	s.RunSwitch()
 	return s
 }
@@ -39,6 +41,9 @@ func (s *Switch) RunSwitch() {
 
 // KillSwitch ends ovs-vswitchd without warning.
 func (s *Switch) KillSwitch() { s.vswitchd.signal(syscall.SIGKILL) }
+
+// RemoveDatapath removes the kernel's datapath, after KillSwitch, as a reboot does.
+func (s *Switch) RemoveDatapath() { s.datapath.remove() }
 
 // RunController starts ovn-controller, after KillController. It reads its configuration from the database.
 func (s *Switch) RunController() {

@@ -2,10 +2,11 @@
 //
 //	$WEFT_CACHE            default: the user's cache folder + /weft
 //	├── bin/               etcd, kubernetes and its names (kube-apiserver, kubectl, ...), ... built from the modules beside
+//	├── nft/bin/           nft as in Weft's image
 //	├── ovn/bin/           wrappers: ovsdb-server, ovs-vswitchd, ovn-northd, ...
 //	├── ovn/share/         the database schemas
 //	├── ovn/root/          Debian 13's packages, unpacked and never installed
-//	├── linux/             a kernel that is an ordinary program (User-Mode Linux), and its configuration
+//	├── linux-*/           a kernel that is an ordinary program (User-Mode Linux), and its configuration
 //	├── stamps/            one file per tool: what it was made from
 //	└── locks/             one file per tool, held while it is made
 //

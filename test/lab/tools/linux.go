@@ -2,7 +2,9 @@ package tools
 
 import (
 	"context"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -29,12 +31,18 @@ var linuxBuildPackages = []hostPackage{
 	{"/usr/include/stdio.h", "libc6-dev"},
 }
 
+// linuxTool is the folder of the kernel with these features. Source trees with other features share the cache.
+func linuxTool() string {
+	sum := sha256.Sum256([]byte(linuxSuite + "\n" + linuxConfig))
+	return "linux-" + hex.EncodeToString(sum[:4])
+}
+
 // Linux returns the path of User-Mode Linux, a kernel that is an ordinary program.
-func (c Cache) Linux() string { return filepath.Join(c.Dir, "linux", "linux") }
+func (c Cache) Linux() string { return filepath.Join(c.Dir, linuxTool(), "linux") }
 
 // MakeLinux downloads the source of Debian's present kernel and builds User-Mode Linux. It prints on out what takes minutes.
 func (c Cache) MakeLinux(ctx context.Context, out io.Writer) (built bool, err error) {
-	return c.once("linux", linuxSuite+"\n"+linuxConfig, c.Linux(), func() error { return c.buildLinux(ctx, out) })
+	return c.once(linuxTool(), "", c.Linux(), func() error { return c.buildLinux(ctx, out) })
 }
 
 // buildLinux needs 3 GB of disk for the source, which it removes afterwards.
@@ -42,7 +50,7 @@ func (c Cache) buildLinux(ctx context.Context, out io.Writer) (err error) {
 	if err := installOnHost(ctx, linuxBuildPackages); err != nil {
 		return err
 	}
-	final, state := filepath.Dir(c.Linux()), "apt/linux"
+	final, state := filepath.Dir(c.Linux()), filepath.Join("apt", linuxTool())
 	work := final + ".new"
 	defer func() { err = errors.Join(err, os.RemoveAll(work), os.RemoveAll(filepath.Join(c.Dir, state))) }()
 	fmt.Fprintln(out, "linux: downloading the source (160 MB)")

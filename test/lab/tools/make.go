@@ -35,6 +35,9 @@ func (c Cache) Make(ctx context.Context, what string, out io.Writer) error {
 		}
 	}
 	if what == "linux" {
+		if err := timed(out, "nft", func() (bool, error) { return c.MakeNFT(ctx) }); err != nil {
+			return err
+		}
 		if err := timed(out, "strongswan", func() (bool, error) { return c.MakeStrongSwan(ctx) }); err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ type check struct {
 }
 
 func run(ctx context.Context) (err error) {
-	c := check{kernel: kernel.Options{Messages: io.Discard, Env: append(os.Environ(), "WEFT_DATAPATH=system")}}
+	c := check{kernel: kernel.Options{Messages: io.Discard}}
 	flag.StringVar(&c.kernel.Memory, "mem", "4G", "memory of each kernel")
 	flag.StringVar(&c.pattern, "run", "", "run only the tests that match")
 	flag.DurationVar(&c.timeout, "timeout", 40*time.Minute, "end a package's kernel after this time")
@@ -69,9 +69,18 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	c.kernel.Linux = cache.Linux()
-	if _, err := cache.MakeLinux(ctx, os.Stderr); err != nil {
+	if err := cache.Make(ctx, "linux", os.Stderr); err != nil {
 		return err
 	}
+	for name, value := range map[string]string{
+		"PATH": filepath.Dir(cache.NFT()) + ":" + os.Getenv("PATH"), "WEFT_DATAPATH": "system",
+		"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT": "5m", // of envtest; 20 s are too short on one slow processor
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	c.kernel.Env = os.Environ()
 	if c.binaries, err = os.MkdirTemp("", "weft-check-kernel-"); err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ func read(output string) (s summary) {
 		if !marked {
 			continue
 		}
-		switch word, _, _ := strings.Cut(strings.TrimPrefix(plain, "--- "), ":"); {
-		case !strings.HasPrefix(plain, "--- "):
+		switch word, name, _ := strings.Cut(strings.TrimPrefix(plain, "--- "), ":"); {
+		case !strings.HasPrefix(plain, "--- "), strings.Contains(name, "/"): // a subtest
 		case word == "PASS":
 			s.passed++
 		case word == "SKIP":
