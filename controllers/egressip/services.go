@@ -135,8 +135,10 @@ func (r *Services) report(ctx context.Context, s *corev1.Service, want metav1.Co
 func (r *Services) kind() *kind.Kind {
 	return &kind.Kind{
 		Name: topology.KindEgressService, Reconciler: r,
-		Owner:   func() client.Object { return &corev1.Service{} },
-		Indexes: []kind.Index{{Object: &corev1.Service{}, Field: kind.ServicesLeaving, Values: kind.IndexByEgressSource}},
+		Owner:        func() client.Object { return &corev1.Service{} },
+		First:        func() client.ObjectList { return &corev1.ServiceList{} }, // addresses in sets of nodes in Local mode
+		FirstOptions: []client.ListOption{client.MatchingFields{kind.ServicesLeaving: "true"}},
+		Indexes:      []kind.Index{{Object: &corev1.Service{}, Field: kind.ServicesLeaving, Values: kind.IndexByEgressSource}},
 		Watches: []kind.Watch{
 			kind.Of(&corev1.Service{}, predicate.Or(kind.EgressSourceChanged(), conditionChanged())),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, r.all, predicate.Funcs{UpdateFunc: announcementsChanged}),

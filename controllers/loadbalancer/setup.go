@@ -49,6 +49,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	}, {
 		Name: topology.KindLoadBalancerPool, Reconciler: pools,
 		Owner: func() client.Object { return &networkv1alpha1.LoadBalancerPool{} },
+		First: func() client.ObjectList { return &networkv1alpha1.LoadBalancerPoolList{} }, // addresses in sets of nodes in Local mode
 		Watches: []kind.Watch{
 			kind.Of(&networkv1alpha1.LoadBalancerPool{}),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, pools.every, trigger.SpecChanged()),
