@@ -115,7 +115,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 }
 
 // dismiss enqueues awaited units without rows if their objects do not exist, or if this process has not applied them: another program
-// may have deleted their rows.
+// may have deleted their rows. Ports of pods on Networks are enqueued in any case, because those on an invalid Network do not return
+// by themselves, and the pod's condition must say so.
 func (r *Reconciler) dismiss(ctx context.Context, owners map[unit.Key]int) error {
 	for _, key := range r.Awaited() {
 		if owners[key] > 0 {
@@ -128,7 +129,7 @@ func (r *Reconciler) dismiss(ctx context.Context, owners map[unit.Key]int) error
 		switch {
 		case where == nowhere:
 			r.Triggers.EnqueueUnit(key)
-		case where == cached && !r.Database.Wanted(key):
+		case where == cached && (!r.Database.Wanted(key) || key.Kind() == topology.KindPodPorts):
 			r.Triggers.Of(key.Kind()).EnqueueLast(trigger.NameOf(key))
 		}
 	}

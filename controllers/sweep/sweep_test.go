@@ -145,9 +145,9 @@ func TestReconcile(t *testing.T) {
 			cached: []client.Object{theNetwork, n1}, enqueued: []string{"node//n9"},
 			awaited: []unit.Key{topology.NodeKey("n1"), topology.NodeKey("n9")},
 		},
-		"the port of a pod that is gone was deleted by somebody else": {
+		"ports on Networks were deleted by somebody else": {
 			rows:   rows{owners: map[unit.Key]int{}, wanted: []unit.Key{topology.PodPortsKey("demo", "web")}},
-			cached: []client.Object{theNetwork, web}, enqueued: []string{"podports/demo/gone"},
+			cached: []client.Object{theNetwork, web}, enqueued: []string{"podports/demo/gone", "podports/demo/web"},
 			awaited: []unit.Key{topology.PodPortsKey("demo", "web"), topology.PodPortsKey("demo", "gone")},
 		},
 		"somebody emptied the database before the sweep found a pod's port": {
