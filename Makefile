@@ -107,8 +107,8 @@ e2e-externalroute: lab-tools ## Test ExternalRoutes with packets: addresses outs
 	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 20m -run '^TestExternalRoute$$'
 
 .PHONY: e2e-bgp
-e2e-bgp: lab-tools ## Announce addresses of LoadBalancerPools by BGP to BIRD on the lab's router, with packets of clients behind it
-	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^TestBGP$$'
+e2e-bgp: lab-tools ## Announce addresses of LoadBalancerPools by BGP to BIRD on the lab's router, with packets of clients behind it, and watch nodes and router by BFD
+	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^TestBGP'
 
 .PHONY: e2e-install
 e2e-install: lab-tools ## Install dist/install.yaml on nodes with only kubelet and containerd, measure the time, disturb the network's components, and test a missing ConfigMap

@@ -51,8 +51,8 @@ type Options struct {
 	AgentProbe egressip.Probe
 	// Announcing receives how many addresses of a LoadBalancerPool are used, free, and without a node.
 	Announcing func(pool string, used, free, unannounced int64)
-	// Sessions receives how many nodes must have a session with a BGPPeer, and how many have one.
-	Sessions func(peer string, nodes, established int)
+	// Sessions receives how many nodes must have a session with a BGPPeer, how many have one, and on how many BFD is up, or nil.
+	Sessions func(peer string, nodes, established int, bfdUp *int32)
 	// Namespace is the namespace of the agents' pods. If it is empty, they are not watched. Version is the operator's
 	// own.
 	Namespace, Version string

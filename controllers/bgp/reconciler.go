@@ -23,9 +23,8 @@ import (
 type Reconciler struct {
 	Client client.Client
 	Events events.EventRecorder
-	// Counted, if set, receives how many nodes must have a session with a BGPPeer, and how many have one. Both are 0
-	// for a deleted peer.
-	Counted func(peer string, nodes, established int)
+	// Counted, if set, is kind.Settings.Sessions.
+	Counted func(peer string, nodes, established int, bfdUp *int32)
 
 	counted map[string]bool // peers that Counted received
 }

@@ -22,8 +22,12 @@ const all = networkv1alpha1.ClusterNetworkName
 func newBed(t *testing.T, counted *[]string, objects ...client.Object) *kindtest.Bed {
 	t.Helper()
 	b := kindtest.New(t, Kinds, Kind, func(env *kind.Env) {
-		env.Settings.Sessions = func(peer string, nodes, established int) {
-			*counted = append(*counted, fmt.Sprint(peer, " ", nodes, " ", established))
+		env.Settings.Sessions = func(peer string, nodes, established int, bfdUp *int32) {
+			text := fmt.Sprint(peer, " ", nodes, " ", established)
+			if bfdUp != nil {
+				text += fmt.Sprint(" ", *bfdUp)
+			}
+			*counted = append(*counted, text)
 		}
 	})
 	pool := &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}
@@ -109,6 +113,45 @@ func TestSessionsAreReported(t *testing.T) {
 	}
 	if counted[len(counted)-1] != "rack 0 0" {
 		t.Errorf("counted %v", counted)
+	}
+}
+
+// BFD has a condition and a count of its own, which go with it.
+func TestBFDIsReported(t *testing.T) {
+	var counted []string
+	watched := aPeer()
+	watched.Spec.BFD = &networkv1alpha1.BGPPeerBFD{}
+	b := newBed(t, &counted, watched)
+	b.Reconcile("", all)
+	up := networkv1alpha1.NodeBGPSession{Peer: "rack", State: networkv1alpha1.BGPEstablished,
+		BFD: &networkv1alpha1.NodeBFDSession{State: networkv1alpha1.BFDUp}}
+	down := *up.DeepCopy()
+	down.BFD = &networkv1alpha1.NodeBFDSession{State: networkv1alpha1.BFDDown, Message: "the router sends no packets"}
+	for name, session := range map[string]networkv1alpha1.NodeBGPSession{"n1": up, "n2": down} {
+		nn := networkOf(b, name)
+		nn.Status.BGP = []networkv1alpha1.NodeBGPSession{session}
+		b.Update(nn)
+	}
+	kindtest.Expect(t, kindtest.Outcome{Writes: []string{"patch status BGPPeer rack"}, Events: []string{
+		"Normal AsExpected BGPPeer rack: Established is True: each selected node has a session"}}, b.Reconcile("", all))
+	p := kindtest.Get(b, aPeer())
+	c := meta.FindStatusCondition(p.Status.Conditions, networkv1alpha1.ConditionBFDUp)
+	if c == nil || c.Reason != networkv1alpha1.ReasonBFDDown || c.Message != "node n2: the router sends no packets" ||
+		p.Status.BFDUp == nil || *p.Status.BFDUp != 1 || counted[len(counted)-1] != "rack 2 2 1" {
+		t.Errorf("status %+v, counted %v", p.Status, counted)
+	}
+	nn := networkOf(b, "n2")
+	nn.Status.BGP = []networkv1alpha1.NodeBGPSession{up}
+	b.Update(nn)
+	kindtest.Expect(t, kindtest.Outcome{Writes: []string{"patch status BGPPeer rack"}, Events: []string{
+		"Normal AsExpected BGPPeer rack: BFDUp is True: the BFD session of each selected node is up"}}, b.Reconcile("", all))
+	p = kindtest.Get(b, aPeer())
+	p.Spec.BFD = nil
+	b.Update(p)
+	b.Reconcile("", all)
+	p = kindtest.Get(b, aPeer())
+	if len(p.Status.Conditions) != 1 || p.Status.BFDUp != nil || networkOf(b, "n1").Spec.BGP.Peers[0].BFD != nil {
+		t.Errorf("without BFD: %+v", p.Status)
 	}
 }
 

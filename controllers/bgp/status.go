@@ -57,27 +57,67 @@ func sessionsOf(networks []networkv1alpha1.NodeNetwork) map[string]map[string]ne
 func (r *Reconciler) reportPeer(ctx context.Context, p *networkv1alpha1.BGPPeer, found *bgp.Peer,
 	sessions map[string]networkv1alpha1.NodeBGPSession) error {
 	changed := p.DeepCopy()
-	var down []string
-	for _, node := range found.Nodes {
-		session, reported := sessions[node]
-		switch {
-		case !reported:
-			down = append(down, "node "+node+": its agent has not reported the session yet")
-		case session.State != networkv1alpha1.BGPEstablished:
-			down = append(down, "node "+node+": "+cmp.Or(session.Message, "connecting"))
-		}
-	}
+	down := downNodes(found.Nodes, sessions, whyDown)
 	changed.Status.Nodes = int32(len(found.Nodes))
 	changed.Status.Established = int32(len(found.Nodes) - len(down))
-	if r.Counted != nil {
-		r.Counted(p.Name, len(found.Nodes), len(found.Nodes)-len(down))
+	conditions := []metav1.Condition{peerCondition(p, found, networkv1alpha1.ConditionEstablished, networkv1alpha1.ReasonSessionsDown, down,
+		"each selected node has a session")}
+	changed.Status.BFDUp = nil
+	if p.Spec.BFD == nil {
+		meta.RemoveStatusCondition(&changed.Status.Conditions, networkv1alpha1.ConditionBFDUp)
+	} else {
+		down := downNodes(found.Nodes, sessions, whyBFDDown)
+		changed.Status.BFDUp = new(int32(len(found.Nodes) - len(down)))
+		conditions = append(conditions, peerCondition(p, found, networkv1alpha1.ConditionBFDUp, networkv1alpha1.ReasonBFDDown, down,
+			"the BFD session of each selected node is up"))
 	}
+	if r.Counted != nil {
+		r.Counted(p.Name, len(found.Nodes), int(changed.Status.Established), changed.Status.BFDUp)
+	}
+	return r.patch(ctx, p, changed, &p.Status.Conditions, &changed.Status.Conditions, conditions...)
+}
+
+// downNodes returns "node NAME: WHY" for each node whose session why finds fault with.
+func downNodes(nodes []string, sessions map[string]networkv1alpha1.NodeBGPSession,
+	why func(networkv1alpha1.NodeBGPSession) string) (down []string) {
+	for _, node := range nodes {
+		text := "its agent has not reported the session yet"
+		if session, reported := sessions[node]; reported {
+			text = why(session)
+		}
+		if text != "" {
+			down = append(down, "node "+node+": "+text)
+		}
+	}
+	return down
+}
+
+// whyDown returns why a session is not established, or "".
+func whyDown(s networkv1alpha1.NodeBGPSession) string {
+	if s.State == networkv1alpha1.BGPEstablished {
+		return ""
+	}
+	return cmp.Or(s.Message, "connecting")
+}
+
+// whyBFDDown returns why the BFD session is not up, or "".
+func whyBFDDown(s networkv1alpha1.NodeBGPSession) string {
+	switch {
+	case s.BFD == nil:
+		return "its agent runs no BFD session"
+	case s.BFD.State == networkv1alpha1.BFDUp:
+		return ""
+	}
+	return cmp.Or(s.BFD.Message, "starting")
+}
+
+// peerCondition returns a condition about the sessions with a BGPPeer. What is wrong with the BGPPeer itself comes first.
+func peerCondition(p *networkv1alpha1.BGPPeer, found *bgp.Peer, kind, reasonDown string, down []string, good string) metav1.Condition {
 	reason, message := found.Reason, found.Message
 	if reason == "" && len(down) > 0 {
-		reason, message = networkv1alpha1.ReasonSessionsDown, strings.Join(down, "; ")
+		reason, message = reasonDown, strings.Join(down, "; ")
 	}
-	c := condition(networkv1alpha1.ConditionEstablished, p.Generation, reason, message, "each selected node has a session")
-	return r.patch(ctx, p, changed, &p.Status.Conditions, &changed.Status.Conditions, c)
+	return condition(kind, p.Generation, reason, message, good)
 }
 
 // reportAdvertisement writes the status of a BGPAdvertisement.
@@ -99,10 +139,11 @@ func condition(kind string, generation int64, reason, message, good string) meta
 		Message: health.Cut(message)}
 }
 
-// patch writes a status with a condition if it differs, and records an event when the condition's status or reason changes.
-func (r *Reconciler) patch(ctx context.Context, before, after client.Object, had, has *[]metav1.Condition, c metav1.Condition) error {
-	was := meta.FindStatusCondition(*had, c.Type)
-	meta.SetStatusCondition(has, c)
+// patch writes a status with conditions if it differs, and records an event for each condition whose status or reason changes.
+func (r *Reconciler) patch(ctx context.Context, before, after client.Object, had, has *[]metav1.Condition, all ...metav1.Condition) error {
+	for _, c := range all {
+		meta.SetStatusCondition(has, c)
+	}
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
@@ -110,15 +151,23 @@ func (r *Reconciler) patch(ctx context.Context, before, after client.Object, had
 	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if was == nil || was.Status != c.Status || was.Reason != c.Reason {
-		kind := corev1.EventTypeNormal
-		if c.Status != metav1.ConditionTrue {
-			kind = corev1.EventTypeWarning
-		}
-		r.Events.Eventf(runtime.Object(after), nil, kind, c.Reason, "Report"+c.Type, "%s",
-			health.Cut(fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message)))
+	for _, c := range all {
+		r.record(after, meta.FindStatusCondition(*had, c.Type), c)
 	}
 	return nil
+}
+
+// record records an event if the status or the reason of a condition differs from before.
+func (r *Reconciler) record(of client.Object, was *metav1.Condition, c metav1.Condition) {
+	if was != nil && was.Status == c.Status && was.Reason == c.Reason {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if c.Status != metav1.ConditionTrue {
+		kind = corev1.EventTypeWarning
+	}
+	r.Events.Eventf(runtime.Object(of), nil, kind, c.Reason, "Report"+c.Type, "%s",
+		health.Cut(fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message)))
 }
 
 // count resets the counts of deleted BGPPeers.
@@ -128,7 +177,7 @@ func (r *Reconciler) count(result bgp.Result) {
 	}
 	for _, name := range slices.Collect(maps.Keys(r.counted)) {
 		if result.Peers[name] == nil {
-			r.Counted(name, 0, 0)
+			r.Counted(name, 0, 0, nil)
 		}
 	}
 	r.counted = map[string]bool{}

@@ -139,9 +139,9 @@ type Settings struct {
 	Reported func(areas map[string]int, ready, total int)
 	// Announcing, if set, receives how many addresses of a LoadBalancerPool are used, free, and without a node.
 	Announcing func(pool string, used, free, unannounced int64)
-	// Sessions, if set, receives how many nodes must have a session with a BGPPeer, and how many have one. Both are 0
-	// for a deleted peer.
-	Sessions func(peer string, nodes, established int)
+	// Sessions, if set, receives how many nodes must have a session with a BGPPeer, how many have one, and on how many BFD is
+	// up. The counts are 0 for a deleted peer. bfdUp is nil for a peer without BFD.
+	Sessions func(peer string, nodes, established int, bfdUp *int32)
 	// Programmed, if set, receives the time from a change of a service's endpoints until the database had it.
 	Programmed func(took time.Duration)
 }

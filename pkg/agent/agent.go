@@ -128,6 +128,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Handler: h, Sandboxes: sandboxes, Turns: turns, Every: o.CheckInterval, Report: attach.FailedCheck(recorder),
 		Observe: a.options.ObserveFailing, Changed: a.changed,
 	}
+	speaker := bgp.New(bgp.Options{Passwords: cmp.Or(o.Passwords, passwords), Changed: a.changed, Log: ctrl.Log.WithName("bgp"),
+		Running: ctx})
 	r := node.New(node.Reconciler{
 		Client: mgr.GetClient(), Node: o.Node, Version: o.Version, Events: recorder, Datapath: a.gateway.Datapath,
 		OVS: a.ovs, Bindings: a.bindings, Controller: a.controller, Switch: a.vswitchd, ControllerRemotes: a.options.Controller,
@@ -135,7 +137,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Prober: &prober.Prober{Running: ctx, Changed: a.changed}, Running: ctx,
 		Learning: learning.New(o.SwitchDir, names.IntegrationBridge, ctrl.Log.WithName("affinity"),
 			func() { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, learning.Retry) }),
-		BGP: bgp.New(bgp.Options{Passwords: cmp.Or(o.Passwords, passwords), Changed: a.changed, Log: ctrl.Log.WithName("bgp"), Running: ctx}),
+		BGP: speaker,
 		IPsec: ipsec.New(ipsec.Options{Socket: o.IKESocket, Pair: o.Identity, Authorities: o.TLS.CACert, Changed: a.changed,
 			After: func(wait time.Duration) { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, wait) },
 			Log:   ctrl.Log.WithName("ipsec")}),
@@ -148,7 +150,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	decisions := &policylog.Log{Dir: o.ControllerDir, PodAt: a.attachments.PodAt, Log: ctrl.Log.WithName("policy")}
 	for _, run := range []manager.RunnableFunc{
 		decisions.Run, a.ovs.Run, a.controller.Run, a.vswitchd.Run, idle.Run, sandboxes.Run, check.Run, networks.Run, ports.Run,
-		a.cni.Watch(a.changed), checks.Run, a.services.Run(mgr), a.watchHost,
+		a.cni.Watch(a.changed), checks.Run, a.services.Run(mgr), a.watchHost, speaker.Run,
 	} {
 		if err := mgr.Add(run); err != nil {
 			return err

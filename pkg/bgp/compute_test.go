@@ -165,6 +165,12 @@ func TestCompute(t *testing.T) {
 			"rack NoNode: spec.nodeSelector selects no node"}},
 		"two peers, one address": {func(w *World) { w.Peers = append(w.Peers, aPeer("second", "192.0.2.1")) }, []string{n1, n2, n3,
 			"second PeerConflict: node n1: the older BGPPeer rack has the same address and port"}},
+		"two peers with BFD, one address": {func(w *World) {
+			second := aPeer("second", "192.0.2.1")
+			second.Spec.PeerPort, second.Spec.BFD, w.Peers[0].Spec.BFD = 1179, &networkv1alpha1.BGPPeerBFD{}, &networkv1alpha1.BGPPeerBFD{}
+			w.Peers = append(w.Peers, second)
+		}, []string{n1, n2, n3,
+			"second PeerConflict: node n1: the older BGPPeer rack has BFD with the same address: omit spec.bfd in one of them"}},
 		"no ready local endpoint": {func(w *World) {
 			makeLocal(w)
 			spec(w).NodeSelector = matching("name", "n1")
@@ -260,8 +266,37 @@ func TestSessionsOfANode(t *testing.T) {
 	if p := n.Peers[0]; p.PeerPort != 179 || p.HoldTimeSeconds != 90 || p.KeepaliveTimeSeconds != 30 || p.GracefulRestartTimeSeconds != 120 {
 		t.Errorf("peer %+v", p)
 	}
+	if n.Peers[0].BFD != nil {
+		t.Errorf("BFD %+v", n.Peers[0].BFD)
+	}
 	if id := result.Nodes["n2"].RouterID; id != "192.0.2.12" {
 		t.Errorf("router ID %s of a node with IPv4", id)
+	}
+}
+
+// BFD has the defaults of the API, and is multi-hop wherever BGP is.
+func TestBFDOfANode(t *testing.T) {
+	for _, c := range []struct {
+		multiHop bool // of BGP
+		bfd      networkv1alpha1.BGPPeerBFD
+		want     networkv1alpha1.NodeBFD
+	}{
+		{false, networkv1alpha1.BGPPeerBFD{}, networkv1alpha1.NodeBFD{TransmitIntervalMilliseconds: 300, ReceiveIntervalMilliseconds: 300,
+			DetectMultiplier: 3}},
+		{true, networkv1alpha1.BGPPeerBFD{TransmitIntervalMilliseconds: 50, ReceiveIntervalMilliseconds: 70, DetectMultiplier: 5},
+			networkv1alpha1.NodeBFD{TransmitIntervalMilliseconds: 50, ReceiveIntervalMilliseconds: 70, DetectMultiplier: 5, MultiHop: true}},
+		{false, networkv1alpha1.BGPPeerBFD{DetectMultiplier: 4, MultiHop: true}, networkv1alpha1.NodeBFD{TransmitIntervalMilliseconds: 300,
+			ReceiveIntervalMilliseconds: 300, DetectMultiplier: 4, MultiHop: true}},
+	} {
+		w := aWorld()
+		w.Peers[0].Spec.EBGPMultiHop, w.Peers[0].Spec.BFD = c.multiHop, &c.bfd
+		result, err := Compute(*w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := result.Nodes["n1"].Peers[0].BFD; have == nil || *have != c.want {
+			t.Errorf("%+v became %+v, want %+v", c.bfd, have, c.want)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ type Peer struct {
 const (
 	defaultPort, defaultHold, defaultRestart = 179, 90, 120
 	keepalivesPerHold                        = 3 // RFC 4271 §10
+	defaultInterval, defaultMultiplier       = 300, 3
 )
 
 // assignPeers gives each node its peers, the oldest BGPPeer first.
@@ -71,6 +72,9 @@ func (n *node) rival(session networkv1alpha1.NodeBGPPeer) string {
 		if other.PeerAddress == session.PeerAddress && other.PeerPort == session.PeerPort {
 			return "the older BGPPeer " + other.Name + " has the same address and port"
 		}
+		if other.PeerAddress == session.PeerAddress && other.BFD != nil && session.BFD != nil && other.BFD.MultiHop == session.BFD.MultiHop {
+			return "the older BGPPeer " + other.Name + " has BFD with the same address: omit spec.bfd in one of them"
+		}
 	}
 	if len(n.peers) == networkv1alpha1.MaxNodeBGPPeers {
 		return fmt.Sprintf("it has %d older BGPPeers already", networkv1alpha1.MaxNodeBGPPeers)
@@ -88,6 +92,14 @@ func sessionOf(p *networkv1alpha1.BGPPeer) networkv1alpha1.NodeBGPPeer {
 	session.KeepaliveTimeSeconds = cmp.Or(s.KeepaliveTimeSeconds, session.HoldTimeSeconds/keepalivesPerHold)
 	if s.GracefulRestartTimeSeconds != nil {
 		session.GracefulRestartTimeSeconds = *s.GracefulRestartTimeSeconds
+	}
+	if s.BFD != nil {
+		session.BFD = &networkv1alpha1.NodeBFD{
+			TransmitIntervalMilliseconds: cmp.Or(s.BFD.TransmitIntervalMilliseconds, defaultInterval),
+			ReceiveIntervalMilliseconds:  cmp.Or(s.BFD.ReceiveIntervalMilliseconds, defaultInterval),
+			DetectMultiplier:             cmp.Or(s.BFD.DetectMultiplier, defaultMultiplier),
+			MultiHop:                     s.BFD.MultiHop || s.EBGPMultiHop,
+		}
 	}
 	return session
 }

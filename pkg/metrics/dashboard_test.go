@@ -33,6 +33,7 @@ var overview = []drawing{
 	{metric: "weft_nodes", title: "Nodes", by: []string{"state"}},
 	{metric: "weft_loadbalancer_addresses", title: "Addresses of load balancers", by: []string{"pool", "state"}},
 	{metric: "weft_bgp_sessions", title: "BGP sessions", by: []string{"peer", "state"}},
+	{metric: "weft_bgp_bfd_sessions", title: "BFD sessions of BGP", by: []string{"peer", "state"}},
 	{metric: "weft_ovsdb_connected", title: "Connected databases", by: []string{"instance", "database"}},
 	{metric: "weft_ovsdb_transactions_total", title: "Transactions", by: []string{"database", "kind", "outcome"}, over: "5m", unit: "ops"},
 	{metric: "weft_ovsdb_operations_total", title: "Operations", by: []string{"database", "kind"}, over: "5m", unit: "ops"},

@@ -11,13 +11,14 @@ import (
 // Operator holds the metrics of the operator.
 type Operator struct {
 	*Database
-	violations *prometheus.GaugeVec
-	programmed prometheus.Histogram
-	propagated prometheus.Histogram
-	areas      *prometheus.GaugeVec
-	nodes      *prometheus.GaugeVec
-	balancers  *prometheus.GaugeVec
-	sessions   *prometheus.GaugeVec
+	violations  *prometheus.GaugeVec
+	programmed  prometheus.Histogram
+	propagated  prometheus.Histogram
+	areas       *prometheus.GaugeVec
+	nodes       *prometheus.GaugeVec
+	balancers   *prometheus.GaugeVec
+	sessions    *prometheus.GaugeVec
+	bfdSessions *prometheus.GaugeVec
 }
 
 // NewOperator registers the metrics of the operator.
@@ -46,7 +47,10 @@ func NewOperator(registry prometheus.Registerer) *Operator {
 	m.sessions = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_bgp_sessions",
 		Help: "Nodes that must have a session with a BGPPeer, exported by the leader. state is established or connecting."},
 		[]string{"peer", "state"})
-	registry.MustRegister(m.sessions, m.balancers, m.areas, m.nodes, m.violations, m.programmed, m.propagated)
+	m.bfdSessions = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_bgp_bfd_sessions",
+		Help: "Nodes that must have a session with a BGPPeer with BFD, exported by the leader. state is up or down, of BFD."},
+		[]string{"peer", "state"})
+	registry.MustRegister(m.sessions, m.bfdSessions, m.balancers, m.areas, m.nodes, m.violations, m.programmed, m.propagated)
 	return m
 }
 
@@ -75,14 +79,20 @@ func (m *Operator) Announcing(pool string, used, free, unannounced int64) {
 	}
 }
 
-// Sessions sets the number of nodes with and without a session with a BGPPeer. Without nodes, the peer has no series.
-func (m *Operator) Sessions(peer string, nodes, established int) {
+// Sessions sets the number of nodes with and without a session with a BGPPeer, and with and without its BFD. Without nodes, the
+// peer has no series. A nil bfdUp means no BFD.
+func (m *Operator) Sessions(peer string, nodes, established int, bfdUp *int32) {
+	m.sessions.DeletePartialMatch(prometheus.Labels{"peer": peer})
+	m.bfdSessions.DeletePartialMatch(prometheus.Labels{"peer": peer})
 	if nodes == 0 {
-		m.sessions.DeletePartialMatch(prometheus.Labels{"peer": peer})
 		return
 	}
 	m.sessions.WithLabelValues(peer, "established").Set(float64(established))
 	m.sessions.WithLabelValues(peer, "connecting").Set(float64(nodes - established))
+	if bfdUp != nil {
+		m.bfdSessions.WithLabelValues(peer, "up").Set(float64(*bfdUp))
+		m.bfdSessions.WithLabelValues(peer, "down").Set(float64(nodes - int(*bfdUp)))
+	}
 }
 
 // Forget deletes the series that only a leader may export.
@@ -90,6 +100,7 @@ func (m *Operator) Forget() {
 	m.areas.Reset()
 	m.balancers.Reset()
 	m.sessions.Reset()
+	m.bfdSessions.Reset()
 	m.nodes.Reset()
 	m.violations.Reset()
 }

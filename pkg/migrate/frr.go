@@ -65,10 +65,11 @@ func frrConfiguration(i *item) {
 		i.cannot("it has no neighbours in the nodes' own routing table", bgpNext)
 		return
 	}
+	profiles := frrProfiles(spec)
 	nodes, selects := spec.selector("nodeSelector")
 	spec.drop(i, "Weft does not run FRR", true, "raw")
 	for _, neighbour := range peers {
-		peer := i.frrNeighbour(neighbour)
+		peer := i.frrNeighbour(neighbour, profiles)
 		if selects && len(nodes.MatchLabels)+len(nodes.MatchExpressions) > 0 {
 			peer.Spec.NodeSelector = nodes.DeepCopy()
 		}
@@ -80,7 +81,7 @@ func frrConfiguration(i *item) {
 	}
 }
 
-func (i *item) frrNeighbour(neighbour frrPeer) *networkv1alpha1.BGPPeer {
+func (i *item) frrNeighbour(neighbour frrPeer, profiles map[string]bfdProfile) *networkv1alpha1.BGPPeer {
 	peer := &networkv1alpha1.BGPPeer{ObjectMeta: metav1.ObjectMeta{Name: neighbour.name}}
 	peer.SetGroupVersionKind(networkv1alpha1.GroupVersion.WithKind("BGPPeer"))
 	peer.Spec = networkv1alpha1.BGPPeerSpec{PeerAddress: networkv1alpha1.EgressAddress(neighbour.text("address")),
@@ -94,7 +95,7 @@ func (i *item) frrNeighbour(neighbour frrPeer) *networkv1alpha1.BGPPeer {
 	i.password(neighbour.fields, peer)
 	neighbour.drop(i, "BGPAdvertisements say what is announced", false, "toAdvertise")
 	neighbour.drop(i, "Weft takes no routes from routers", true, "toReceive")
-	neighbour.drop(i, "Weft has no BFD; the hold time finds lost routers", true, "bfdProfile")
+	i.bfd(neighbour.fields, profiles, peer)
 	neighbour.drop(i, "a session of Weft has both families", false, "disableMP", "dualStackAddressFamily")
 	neighbour.drop(i, "Weft's sessions use the nodes' own routes", true, "interface")
 	if !neighbour.flag("enableGracefulRestart") {

@@ -46,7 +46,7 @@ func metalLBPeer(i *item) {
 	if !spec.flag("enableGracefulRestart") {
 		i.note("spec.enableGracefulRestart", "routers keep the routes of a restarting agent for 120 s: spec.gracefulRestartTimeSeconds")
 	}
-	spec.drop(i, "Weft has no BFD; the hold time finds lost routers", true, "bfdProfile")
+	i.bfd(spec, i.metalLBProfiles(), peer)
 	spec.drop(i, "Weft's sessions are in the nodes' own routing table", true, "vrf", "interface")
 	spec.drop(i, "a session of Weft has both families", false, "disableMP", "dualStackAddressFamily")
 	spec.drop(i, "each node's ID is its IPv4 address, or follows from its name", false, "routerID")

@@ -96,7 +96,7 @@ var metalLBRules = map[string]rule{
 	"IPAddressPool": translated(metalLBPool), "L2Advertisement": translated(l2Advertisement),
 	"AddressPool": cannot("it is of an older version of MetalLB", "make it an IPAddressPool, and run the command again"),
 	"BGPPeer":     translated(metalLBPeer), "BGPAdvertisement": translated(metalLBAdvertisement),
-	"BFDProfile":      cannot("Weft has no BFD", "rely on the hold time of the BGPPeer"),
+	"BFDProfile":      unneeded("its intervals become a part of the BGPPeers that name it"),
 	"Community":       unneeded("its communities become a part of the BGPAdvertisements that name them"),
 	"ServiceL2Status": unneeded("state of MetalLB"), "ServiceBGPStatus": unneeded("state of MetalLB"),
 	"ConfigurationState": unneeded("state of MetalLB"), "BGPSessionState": unneeded("state of MetalLB"),

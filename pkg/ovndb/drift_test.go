@@ -121,6 +121,22 @@ func TestMisplacedElementIsRemoved(t *testing.T) {
 	}
 }
 
+// A row that moves leaves its former place, also if that belongs to a unit that this process has not applied.
+func TestMovedRowLeavesAKeptPlace(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	before := run(t, nb)
+	before.apply(t, switchUnit("n1", 10))
+	before.apply(t, switchUnit("n2", 11))
+	before.apply(t, portUnit("n1", "p1", "u1", 16))
+	before.stop()
+	e := run(t, nb)
+	e.apply(t, switchUnit("n2", 11))
+	e.apply(t, portUnit("n2", "p1", "u1", 16))
+	if on1, on2 := ports(nb, "n1"), ports(nb, "n2"); on1 != "" || on2 != "p1" {
+		t.Errorf("n1 has %q, n2 has %q", on1, on2)
+	}
+}
+
 func TestNamesakeIsReportedAndLeftAlone(t *testing.T) {
 	nb := ovndbtest.Start(t, "ovn-nb")
 	e := run(t, nb)

@@ -131,7 +131,7 @@ func (p *planner) add(st *unitState) {
 	for _, row := range st.unit.Rows {
 		p.planRow(st.unit, row)
 		p.populate(st, row)
-		p.removeMisplaced(uuidOf(row.Model))
+		p.removeMisplaced(row.Model)
 		p.removeUnwanted(row)
 	}
 	for _, m := range st.unit.Members {
@@ -141,12 +141,22 @@ func (p *planner) add(st *unitState) {
 
 // removeMisplaced removes one of our rows from each of our columns to which no unit added it. References from
 // foreign rows are left to their owners.
-func (p *planner) removeMisplaced(uuid string) {
+func (p *planner) removeMisplaced(row model.Model) {
+	uuid := uuidOf(row)
+	table, _ := p.schema.tableOf(row)
 	for _, s := range p.actual.holders(uuid) {
-		if m := (member{s, uuid}); p.desired.wantsRow(s.parent.UUID) && !p.desired.wants(m) && !p.isLeft(m) {
+		ours := p.desired.wantsRow(s.parent.UUID) || !p.schema.Tables[table].Root && p.isOfKeptRow(s)
+		if m := (member{s, uuid}); ours && !p.desired.wants(m) && !p.isLeft(m) {
 			p.remove(m)
 		}
 	}
+}
+
+// isOfKeptRow reports whether a slot is in a row of a unit that this process has not applied, such as the gateway of a node whose agent has
+// not reported. Its references to rows that live by them are of these rows' own units, because only those add them.
+func (p *planner) isOfKeptRow(s slot) bool {
+	row := p.actual.row(s.parent.Table, s.parent.UUID)
+	return row != nil && !p.isWeak(s) && p.schema.ownerOf(s.parent.Table, row) != ""
 }
 
 // absentRow returns the first row that the unit depends on and that neither the database nor the unit has. It is the

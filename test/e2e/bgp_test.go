@@ -27,18 +27,15 @@ const nodesASN, routersASN = 64513, 64512
 
 // birdRouter is BIRD on the lab's router, which routes by what it learns.
 type birdRouter struct {
-	socket string
-	tools  tools.Cache
+	socket  string
+	tools   tools.Cache
+	process *os.Process // which waits for BIRD
 }
 
 // startBIRD starts BIRD with a session for each node.
 func startBIRD(t *testing.T) birdRouter {
 	t.Helper()
-	cache, err := tools.DefaultCache()
-	must(t, err)
-	dir := t.TempDir()
-	r := birdRouter{socket: filepath.Join(dir, "bird.ctl"), tools: cache}
-	config := "router id " + lab.Router().IPv4.Addr().String() + ";\nprotocol device {}\n"
+	config := ""
 	for _, family := range []string{"ipv4", "ipv6"} {
 		config += fmt.Sprintf("protocol kernel { merge paths on; %s { import none; export where source = RTS_BGP; }; }\n", family)
 	}
@@ -48,17 +45,34 @@ func startBIRD(t *testing.T) birdRouter {
 		config += fmt.Sprintf("protocol bgp %s {\n local as %d;\n neighbor %s as %d;\n passive on;\n graceful restart on;\n"+
 			" ipv4 { import all; export none; };\n ipv6 { import all; export none; };\n}\n", n.Name, routersASN, n.IPv4.Addr(), nodesASN)
 	}
-	file := filepath.Join(dir, "bird.conf")
+	return runBIRD(t, config)
+}
+
+// runBIRD runs BIRD on the lab's router until the test ends.
+func runBIRD(t *testing.T, config string) birdRouter {
+	t.Helper()
+	cache, err := tools.DefaultCache()
+	must(t, err)
+	dir := t.TempDir()
+	r := birdRouter{socket: filepath.Join(dir, "bird.ctl"), tools: cache}
+	file, log := filepath.Join(dir, "bird.conf"), filepath.Join(dir, "bird.log")
+	config = fmt.Sprintf("log \"%s\" all;\ndebug protocols { states, events };\nrouter id %s;\nprotocol device {}\n%s",
+		log, lab.Router().IPv4.Addr(), config)
 	must(t, os.WriteFile(file, []byte(config), 0o600))
 	cmd, err := bed.Command(cleanup(), lab.Router().Name, cache.BIRD("bird"), "-f", "-c", file, "-s", r.socket)
 	must(t, err)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	must(t, cmd.Start())
+	r.process = cmd.Process
 	t.Cleanup(func() {
 		if _, err := r.ask(cleanup(), "down"); err != nil { // removes the routes
 			t.Error(err)
 		}
 		_ = cmd.Wait() // it ends by the command
+		if t.Failed() {
+			text, err := os.ReadFile(log)
+			t.Logf("BIRD's log: %v\n%s", err, text)
+		}
 	})
 	return r
 }

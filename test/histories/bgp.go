@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	peerVariants          = []string{"", "", "some", "unreadable", "same"}
+	peerVariants          = []string{"", "", "some", "unreadable", "same", "bfd"}
 	advertisementVariants = []string{"", "", "pods", "egress", "some", "aggregated", "unreadable", "peers"}
 )
 
@@ -94,6 +94,8 @@ func peerOf(s Step) *networkv1alpha1.BGPPeer {
 		p.Spec.NodeSelector = unparsable
 	case "same":
 		p.Spec.PeerAddress = "192.0.2.10"
+	case "bfd":
+		p.Spec.BFD = &networkv1alpha1.BGPPeerBFD{TransmitIntervalMilliseconds: 100, ReceiveIntervalMilliseconds: 200, DetectMultiplier: 3}
 	}
 	return p
 }
@@ -151,6 +153,11 @@ func (o *oracle) expectBGP() {
 		c := meta.FindStatusCondition(p.Status.Conditions, networkv1alpha1.ConditionEstablished)
 		if c == nil || c.ObservedGeneration != p.Generation || int(p.Status.Nodes) != len(want.Nodes) {
 			o.complain("the status of BGPPeer %s is %+v, want nodes %v", p.Name, p.Status, want.Nodes)
+		}
+		watched := p.Spec.BFD != nil
+		condition := meta.FindStatusCondition(p.Status.Conditions, networkv1alpha1.ConditionBFDUp)
+		if (p.Status.BFDUp != nil) != watched || (condition != nil) != watched {
+			o.complain("the status of BGPPeer %s is %+v, with BFD: %t", p.Name, p.Status, watched)
 		}
 	}
 	for i := range o.advertisements {

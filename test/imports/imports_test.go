@@ -162,6 +162,8 @@ var table = []rule{
 		"golang.org/x/net/icmp", "golang.org/x/net/ipv6", "golang.org/x/sys/unix", "google.golang.org/grpc", "k8s.io/cri-api",
 		"k8s.io/kubelet", "github.com/osrg/gobgp/v3", "github.com/strongswan/govici", "google.golang.org/protobuf"),
 		never: below("controllers", "pkg/topology", "pkg/ovn/nbdb")},
+	{packages: "pkg/agent/bfd", direct: []string{"github.com/go-logr/logr", "golang.org/x/net/ipv4", "golang.org/x/net/ipv6"},
+		never: append(clients, "os/exec", "k8s.io/apimachinery")},
 	{packages: "pkg/agent/wildcards", direct: append(below("pkg/resolver", "apis"), "github.com/go-logr/logr",
 		"golang.org/x/net/bpf", "golang.org/x/net/dns/dnsmessage", "golang.org/x/sys/unix"), never: append(clients, "os/exec")},
 	{packages: "config", never: append(clients, network...)},

@@ -16,6 +16,7 @@ import (
 // +kubebuilder:printcolumn:name="My-ASN",type=integer,JSONPath=`.spec.myASN`
 // +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`,description="nodes that must have a session"
 // +kubebuilder:printcolumn:name="Established",type=integer,JSONPath=`.status.established`,description="nodes that have a session"
+// +kubebuilder:printcolumn:name="BFD",type=integer,JSONPath=`.status.bfdUp`,description="nodes whose BFD session is up; empty without BFD"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Established")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type BGPPeer struct {
@@ -108,6 +109,43 @@ type BGPPeerSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4095
 	GracefulRestartTimeSeconds *int32 `json:"gracefulRestartTimeSeconds,omitempty"`
+
+	// bfd lets nodes and router find out within a second that the other is lost (RFC 5880), and end the session. An empty object
+	// has the defaults. Omitted, there is no BFD.
+	// +optional
+	BFD *BGPPeerBFD `json:"bfd,omitempty"`
+}
+
+// BGPPeerBFD are the parameters of Bidirectional Forwarding Detection in asynchronous mode. The router needs BFD for its
+// sessions with the nodes, too.
+type BGPPeerBFD struct {
+	// transmitIntervalMilliseconds is the time between packets to the router. The router may require more.
+	// +optional
+	// +kubebuilder:default=300
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=60000
+	TransmitIntervalMilliseconds int32 `json:"transmitIntervalMilliseconds,omitempty"`
+
+	// receiveIntervalMilliseconds is the least time between packets of the router. The router may send less often.
+	// +optional
+	// +kubebuilder:default=300
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=60000
+	ReceiveIntervalMilliseconds int32 `json:"receiveIntervalMilliseconds,omitempty"`
+
+	// detectMultiplier is how many intervals of transmitIntervalMilliseconds the router waits for a packet before the node
+	// is lost. The router's own multiplier decides how long the node waits.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=50
+	DetectMultiplier int32 `json:"detectMultiplier,omitempty"`
+
+	// multiHop means that the router expects BFD between addresses that other routers connect (RFC 5883, UDP port 4784).
+	// With ebgpMultiHop it always does. Set it for a router of the nodes' own AS that is not on their link, or whose
+	// session is not configured as directly connected.
+	// +optional
+	MultiHop bool `json:"multiHop,omitempty"`
 }
 
 // BGPPeerStatus is written by the operator. NodeNetwork.status.bgp has the session of each node.
@@ -118,9 +156,12 @@ type BGPPeerStatus struct {
 	// established counts the nodes whose session is established.
 	// +optional
 	Established int32 `json:"established"`
+	// bfdUp counts the nodes whose BFD session with the router is up. It is absent without spec.bfd.
+	// +optional
+	BFDUp *int32 `json:"bfdUp,omitempty"`
 
-	// conditions: Established: each selected node has an established session. The message names the other nodes, and
-	// why they have no session.
+	// conditions: Established: each selected node has an established session. BFDUp, with spec.bfd: the BFD session of each
+	// selected node is up. The message names the other nodes, and why they have no session.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

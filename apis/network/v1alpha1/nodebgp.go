@@ -69,6 +69,31 @@ type NodeBGPPeer struct {
 	// gracefulRestartTimeSeconds is how long the router keeps routes while the agent restarts. 0 means no graceful restart.
 	// +optional
 	GracefulRestartTimeSeconds int32 `json:"gracefulRestartTimeSeconds,omitempty"`
+	// bfd is absent without BFD.
+	// +optional
+	BFD *NodeBFD `json:"bfd,omitempty"`
+}
+
+// NodeBFD are the parameters of a node's BFD session with a BGPPeer.
+type NodeBFD struct {
+	// transmitIntervalMilliseconds is the time between sent packets.
+	// +required
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=60000
+	TransmitIntervalMilliseconds int32 `json:"transmitIntervalMilliseconds"`
+	// receiveIntervalMilliseconds is the least time between received packets.
+	// +required
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=60000
+	ReceiveIntervalMilliseconds int32 `json:"receiveIntervalMilliseconds"`
+	// detectMultiplier is how many intervals the router waits for a packet.
+	// +required
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=50
+	DetectMultiplier int32 `json:"detectMultiplier"`
+	// multiHop means that other routers may be between the node and the peer.
+	// +optional
+	MultiHop bool `json:"multiHop,omitempty"`
 }
 
 // NodeBGPRoute is a route with its attributes.
@@ -119,6 +144,32 @@ type NodeBGPSession struct {
 	// +optional
 	Routes int32 `json:"routes"`
 	// message says why there is no session. It is empty for an established one, and until the first attempt has failed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
+	// bfd is the BFD session with the router. It is absent without BFD.
+	// +optional
+	BFD *NodeBFDSession `json:"bfd,omitempty"`
+}
+
+// BFDState is the state of a BFD session.
+//
+// +kubebuilder:validation:Enum=Up;Down
+type BFDState string
+
+const (
+	// BFDUp means that the packets of both sides arrive.
+	BFDUp BFDState = "Up"
+	// BFDDown means that they do not, or that the session is only starting.
+	BFDDown BFDState = "Down"
+)
+
+// NodeBFDSession is a node's BFD session with a BGPPeer, as the agent sees it.
+type NodeBFDSession struct {
+	// state is Up or Down.
+	// +required
+	State BFDState `json:"state"`
+	// message says why the session is down. It is empty while it is up, and until the router had time to answer.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`

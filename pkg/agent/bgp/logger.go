@@ -57,12 +57,19 @@ func reasonOf(message string, fields log.Fields) string {
 	case "received notification":
 		return "the router ended the session: " + notification(fields)
 	case "sent notification":
-		return fmt.Sprintf("the node ended the session: %v", fields["Data"])
+		if fields["Subcode"] != uint8(bgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET) { // BFD's, whose reason is known
+			return fmt.Sprintf("the node ended the session: %v", fields["Data"])
+		}
 	case "Peer Down":
-		return fmt.Sprintf("the session ended: %v", fields["Reason"])
+		if reason := fmt.Sprint(fields["Reason"]); !strings.HasSuffix(reason, ownReset) {
+			return "the session ended: " + reason
+		}
 	}
 	return ""
 }
+
+// ownReset is the end of the server's reason for the end of a session that BFD has closed.
+const ownReset = "subcode 4(administrative reset)"
 
 // notification names the error code of a notification that the router sent.
 func notification(fields log.Fields) string {

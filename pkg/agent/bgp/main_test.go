@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -39,17 +40,22 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// announce is an agent that only announces.
+// announce is an agent that only announces. SIGTERM ends it as it ends an agent.
 func announce(text string) {
 	var spec networkv1alpha1.NodeBGP
 	if err := json.Unmarshal([]byte(text), &spec); err != nil {
 		panic(err)
 	}
-	s := New(Options{Changed: func() {}, Log: logr.Discard(), Running: context.Background()})
-	if err := s.Apply(&spec); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+	defer stop()
+	s := New(Options{Changed: func() {}, Log: logr.Discard(), Running: ctx})
+	if err := s.Apply(&spec, nil); err != nil {
 		panic(err)
 	}
-	select {}
+	if err := s.Run(ctx); err != nil {
+		panic(err)
+	}
+	os.Exit(0)
 }
 
 const (

@@ -28,7 +28,8 @@ const (
 	maxMessage = 512
 )
 
-// settings are what a session is made from. Another value needs another session.
+// settings are what a session is made from. Another value needs another session. BFD is nil, because it changes while the
+// session stays.
 type settings struct {
 	networkv1alpha1.NodeBGPPeer
 	routerID string
@@ -46,11 +47,13 @@ type session struct {
 	cancel   context.CancelFunc
 	routes   map[netip.Prefix]route  // as the server has them
 	ids      map[netip.Prefix][]byte // the server's name of each
+	bfd      watch
 
 	mu          sync.Mutex
 	established bool
 	state       api.PeerState_SessionState
 	reason      string // why there is no session
+	lost        string // why BFD ended the last session, or ""
 }
 
 // start starts a server with the routes of a peer, and then the session. The routes come first, because the end of the
@@ -174,7 +177,7 @@ func (s *session) observe(e *api.WatchEventResponse, changed func()) {
 	differs := established != s.established
 	switch {
 	case established:
-		s.reason = ""
+		s.reason, s.lost = "", ""
 	case opening && state == api.PeerState_IDLE && s.reason == "":
 		s.reason, differs = "the router closed the connection before the session was established", true
 	}
@@ -201,6 +204,7 @@ func (s *session) status() networkv1alpha1.NodeBGPSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := networkv1alpha1.NodeBGPSession{Peer: s.settings.Name, State: networkv1alpha1.BGPConnecting}
+	status.BFD = s.bfd.status()
 	switch {
 	case s.settings.noPassword != "":
 		status.Message = s.settings.noPassword
@@ -212,6 +216,7 @@ func (s *session) status() networkv1alpha1.NodeBGPSession {
 			status.Message += "; a router with another password does not answer either: compare the key " +
 				s.settings.PasswordKey + " of Secret " + networkv1alpha1.BGPPasswordSecret
 		}
+		status.Message = join(s.lost, status.Message)
 	}
 	status.Message = status.Message[:min(len(status.Message), maxMessage)]
 	return status

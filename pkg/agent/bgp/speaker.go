@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/bfd"
 )
 
 // Speaker keeps the node's sessions. The zero value is not usable; see New.
@@ -24,6 +25,9 @@ type Speaker struct {
 	// earlier agent.
 	began bool
 	keys  *keys
+	bfd   *bfd.Node
+	// ended means that the agent ends. No BFD session starts any more.
+	ended bool
 	// idle are servers without a session. A server never ends, so that each is used again.
 	idle []*speaking
 }
@@ -41,12 +45,30 @@ type Options struct {
 
 // New returns a speaker without sessions.
 func New(o Options) *Speaker {
-	return &Speaker{options: o, sessions: map[string]*session{}, keys: &keys{folder: o.Passwords, changed: o.Changed, log: o.Log}}
+	return &Speaker{options: o, sessions: map[string]*session{}, bfd: bfd.New(o.Log),
+		keys: &keys{folder: o.Passwords, changed: o.Changed, log: o.Log}}
 }
 
+// Run waits until ctx ends, and then ends BFD by packets that say so, so that routers do not take the end of the agent for
+// the end of the node. It leaves the BGP sessions as they are.
+func (s *Speaker) Run(ctx context.Context) error {
+	<-ctx.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	for _, session := range s.sessions {
+		session.bfd.stop("")
+	}
+	return nil
+}
+
+// Refusal reports whether BFD must not run with a router, and why. why is empty while that is not known yet.
+type Refusal func(router netip.Addr) (refused bool, why string)
+
 // Apply makes the sessions and their routes equal to spec. A nil spec ends all sessions, and their routers remove the
-// routes at once. Apply continues after an error, and returns all errors.
-func (s *Speaker) Apply(spec *networkv1alpha1.NodeBGP) error {
+// routes at once. refuse, if set, says with which routers there must be no BFD. Apply continues after an error, and returns
+// all errors.
+func (s *Speaker) Apply(spec *networkv1alpha1.NodeBGP, refuse Refusal) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	want := map[string]networkv1alpha1.NodeBGPPeer{}
@@ -67,7 +89,10 @@ func (s *Speaker) Apply(spec *networkv1alpha1.NodeBGP) error {
 	restarting := !s.began
 	s.began = true
 	for name, peer := range want {
-		if err := s.applyPeer(spec, peer, restarting); err != nil {
+		bfd := peer.BFD
+		peer.BFD = nil
+		err := s.applyPeer(spec, peer, restarting)
+		if err := errors.Join(err, s.applyBFD(name, bfd, refuse)); err != nil {
 			errs = append(errs, fmt.Errorf("BGPPeer %s: %w", name, err))
 		}
 	}
@@ -123,6 +148,7 @@ func (s *Speaker) end(name string) error {
 	if session.server == nil {
 		return nil
 	}
+	session.bfd.stop("")
 	s.idle = append(s.idle, session.server)
 	return session.stop()
 }

@@ -19,7 +19,7 @@ func newSpeaker(t *testing.T, passwords string) *Speaker {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := New(Options{Passwords: passwords, Changed: func() {}, Log: testr.New(t), Running: ctx})
 	t.Cleanup(func() {
-		if err := s.Apply(nil); err != nil {
+		if err := s.Apply(nil, nil); err != nil {
 			t.Error(err)
 		}
 		cancel()
@@ -69,7 +69,7 @@ func TestRoutesReachARouter(t *testing.T) {
 		networkv1alpha1.NodeBGPRoute{Prefix: "198.51.100.1/32", Communities: []string{"64513:100", "64513:1:2", "no-export"}},
 		networkv1alpha1.NodeBGPRoute{Prefix: "2001:db8:1::1/128", LocalPreference: new(int64(300))},
 		networkv1alpha1.NodeBGPRoute{Prefix: "198.51.100.64/26", Peers: []string{"six"}})
-	if err := s.Apply(spec); err != nil {
+	if err := s.Apply(spec, nil); err != nil {
 		t.Fatal(err)
 	}
 	have := r.await("198.51.100.1/32 four", "198.51.100.1/32 six", "2001:db8:1::1/128 four", "2001:db8:1::1/128 six", "198.51.100.64/26 six")
@@ -88,16 +88,16 @@ func TestRoutesReachARouter(t *testing.T) {
 	awaitState(t, s, "four", func(x networkv1alpha1.NodeBGPSession) bool { return isEstablished(x) && x.Routes == 2 })
 
 	spec.Routes = append(spec.Routes[1:2], networkv1alpha1.NodeBGPRoute{Prefix: "198.51.100.2/32"})
-	if err := s.Apply(spec); err != nil {
+	if err := s.Apply(spec, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.await("198.51.100.2/32 four", "198.51.100.2/32 six", "2001:db8:1::1/128 four", "2001:db8:1::1/128 six")
 	spec.Peers = spec.Peers[:1]
-	if err := s.Apply(spec); err != nil {
+	if err := s.Apply(spec, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.await("198.51.100.2/32 four", "2001:db8:1::1/128 four")
-	if err := s.Apply(nil); err != nil {
+	if err := s.Apply(nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.await()
@@ -111,7 +111,7 @@ func TestARouterReturns(t *testing.T) {
 	r := newRouter(t, birdSession("four", router4, node4, routerASN, ""))
 	s := newSpeaker(t, "")
 	if err := s.Apply(specOf([]networkv1alpha1.NodeBGPPeer{peer("four", router4, routerASN)},
-		networkv1alpha1.NodeBGPRoute{Prefix: "198.51.100.1/32"})); err != nil {
+		networkv1alpha1.NodeBGPRoute{Prefix: "198.51.100.1/32"}), nil); err != nil {
 		t.Fatal(err)
 	}
 	r.await("198.51.100.1/32 four")
@@ -138,7 +138,7 @@ func TestPasswords(t *testing.T) {
 	spec := specOf([]networkv1alpha1.NodeBGPPeer{p}, networkv1alpha1.NodeBGPRoute{Prefix: "198.51.100.1/32"})
 	apply := func() {
 		t.Helper()
-		if err := s.Apply(spec); err != nil {
+		if err := s.Apply(spec, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,7 +165,7 @@ func TestAWrongASIsNamed(t *testing.T) {
 		peer networkv1alpha1.NodeBGPPeer
 		want string
 	}{{theirs, "the node ended the session"}, {ours, "the router closed the connection"}} {
-		if err := s.Apply(specOf([]networkv1alpha1.NodeBGPPeer{c.peer})); err != nil {
+		if err := s.Apply(specOf([]networkv1alpha1.NodeBGPPeer{c.peer}), nil); err != nil {
 			t.Fatal(err)
 		}
 		awaitState(t, s, "four", func(x networkv1alpha1.NodeBGPSession) bool {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -173,7 +174,7 @@ func (r *Reconciler) apply(ctx context.Context, node *corev1.Node, nn *networkv1
 	h.Stages = append(h.Stages, r.applyCNI(h.Stages))
 	physical := r.Gateway.ApplyPhysical(ctx, node, spec, &h.Status)
 	h.Notes = []desired.Stage{r.Check.Stage(), physical, r.Gateway.Apply(ctx, node, spec, &h.Status)}
-	if announced := r.applyBGP(spec.BGP, &h.Status); spec.BGP != nil {
+	if announced := r.applyBGP(spec, &h.Status); spec.BGP != nil {
 		h.Notes = append(h.Notes, announced)
 	}
 	if observed := r.applyWildcards(spec.Wildcards, &h.Status); spec.Wildcards != nil {
@@ -190,16 +191,15 @@ func (r *Reconciler) apply(ctx context.Context, node *corev1.Node, nn *networkv1
 }
 
 // applyBGP announces the node's routes. Without a NodeNetwork the node announces nothing.
-func (r *Reconciler) applyBGP(spec *networkv1alpha1.NodeBGP, status *networkv1alpha1.NodeNetworkStatus) desired.Stage {
+func (r *Reconciler) applyBGP(spec networkv1alpha1.NodeNetworkSpec, status *networkv1alpha1.NodeNetworkStatus) desired.Stage {
 	stage := desired.Stage{Type: networkv1alpha1.ConditionRoutesAnnounced}
-	if err := r.BGP.Apply(spec); err != nil {
+	refuse := func(router netip.Addr) (bool, string) { return r.Gateway.RefusesBFD(spec, router) }
+	if err := r.BGP.Apply(spec.BGP, refuse); err != nil {
 		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
 	}
 	status.BGP = r.BGP.Status()
-	for _, session := range status.BGP {
-		if session.State != networkv1alpha1.BGPEstablished && session.Message != "" && stage.Err == nil {
-			stage.Reason, stage.Err = networkv1alpha1.ReasonSessionsDown, fmt.Errorf("BGPPeer %s: %s", session.Peer, session.Message)
-		}
+	if stage.Err == nil {
+		stage.Reason, stage.Err = desired.SessionsDown(status.BGP)
 	}
 	return stage
 }
