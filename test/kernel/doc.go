@@ -4,7 +4,7 @@
 //	go run ./test/kernel/cmd/weft-kernel [-mem 3G] [-timeout 20m] [-out FOLDER] -- PROGRAM ARGS...
 //
 // The kernel is User-Mode Linux: a Linux kernel as an ordinary process, without virtualization. It needs no privileges. It
-// has one processor, and starts processes about ten times slower than the machine.
+// has one processor, and its system calls take twenty times as long as the machine's.
 //
 //	machine                                        │ inside
 //	──────────────────────────────────────────────────────────────────────────────────────

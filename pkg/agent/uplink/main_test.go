@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +101,10 @@ func childRole(text string) error {
 	}
 	changes := 0
 	cfg.failpoint = func(point string) {
+		// With the kernel's datapath, ovs-vswitchd sets the bridge's MTU, too, sometimes before the move does.
+		if strings.HasPrefix(point, "MTU of ") && cfg.Datapath == networkv1alpha1.DatapathSystem {
+			return
+		}
 		changes++
 		fmt.Println(point)
 		if changes == o.DieAt {

@@ -2,12 +2,13 @@ package ovndbtest
 
 import (
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // datapathVariable is the environment variable that demands a datapath: "system" or "netdev". A test on another one fails.
@@ -36,7 +37,7 @@ func OnKernel(t testing.TB) bool {
 // nodeDatapath is the kernel's datapath of one network namespace. It outlives ovs-vswitchd.
 type nodeDatapath struct {
 	t      testing.TB
-	netNS  ns.NetNS
+	netNS  *os.File
 	others []string // datapaths that are not the test's
 }
 
@@ -46,7 +47,7 @@ func newNodeDatapath(t testing.TB) *nodeDatapath {
 	if !OnKernel(t) {
 		return nil
 	}
-	here, err := ns.GetCurrentNS()
+	here, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,15 +65,21 @@ func (d *nodeDatapath) remove() {
 		return
 	}
 	d.t.Helper()
-	err := d.netNS.Do(func(ns.NetNS) error {
+	done := make(chan error)
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // to the end: the thread has another namespace
+		if err := unix.Setns(int(d.netNS.Fd()), unix.CLONE_NEWNET); err != nil {
+			done <- err
+			return
+		}
 		for _, name := range strings.Fields(Command(d.t, "ovs-dpctl", "dump-dps")) {
 			if !slices.Contains(d.others, name) {
 				Command(d.t, "ovs-dpctl", "del-dp", name)
 			}
 		}
-		return nil
-	})
-	if err != nil {
+	}()
+	if err := <-done; err != nil {
 		d.t.Error(err)
 	}
 }

@@ -139,7 +139,7 @@ func (c check) test(ctx context.Context, dir string) error {
 	if err != nil {
 		return errors.Join(context.Cause(ctx), err)
 	}
-	if code != 0 && len(s.failed) == 0 {
+	if code != 0 && len(s.failed) == 0 && !c.verbose {
 		fmt.Print(output.String())
 	}
 	if code != 0 {
