@@ -152,8 +152,8 @@ func (p *planner) removeMisplaced(row model.Model) {
 	}
 }
 
-// isOfKeptRow reports whether a slot is in a row of a unit that this process has not applied, such as the gateway of a node whose agent has
-// not reported. Its references to rows that live by them are of these rows' own units, because only those add them.
+// isOfKeptRow reports whether a slot is in a row of a unit that this process has not applied, such as the gateway of a node whose
+// agent has not reported. Rows that live by such a reference have it from their own unit, because only that adds it.
 func (p *planner) isOfKeptRow(s slot) bool {
 	row := p.actual.row(s.parent.Table, s.parent.UUID)
 	return row != nil && !p.isWeak(s) && p.schema.ownerOf(s.parent.Table, row) != ""
