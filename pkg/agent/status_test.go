@@ -124,3 +124,15 @@ func TestStatusIsWhatIsFound(t *testing.T) {
 	write(metav1.Condition{Type: topology, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected})
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
 }
+
+// The first STATUS of a new agent waits for its connections, so that the replacement of an agent makes no node unready.
+func TestStatusWhileAnAgentIsReplaced(t *testing.T) {
+	n := readyNode(t)
+	for range 3 {
+		n.stopAgent()
+		n.startAgent()
+		if err := n.ready(); err != nil {
+			t.Errorf("the first STATUS: %v", err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ package attach
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/weft-network/weft/pkg/agent/bindings"
@@ -55,18 +56,21 @@ type Options struct {
 	Failed  func(req cniwire.Request, stage string, why error)
 }
 
-// Handler answers the runtime's requests. It waits for events of two databases, never for a timer.
+// Handler answers the runtime's requests. It waits for events of two databases, never for a timer; only
+// the first STATUS of an agent gives up after a time.
 //
 //	ADD ─▶ Port_Binding of the pod's UID ─▶ veth ─▶ Interface in one transaction ─▶ ovn-installed ─▶ result
 type Handler struct {
 	Options
-	links  chan struct{} // a semaphore of maxLinks places
-	clocks *stageClocks
+	links   chan struct{} // a semaphore of maxLinks places
+	clocks  *stageClocks
+	started time.Time
+	settled atomic.Bool // a STATUS was answered
 }
 
 // NewHandler returns a handler. Its Bound must receive the changes of bindings.
 func NewHandler(o Options) *Handler {
-	return &Handler{Options: o, links: make(chan struct{}, maxLinks), clocks: newStageClocks()}
+	return &Handler{Options: o, links: make(chan struct{}, maxLinks), clocks: newStageClocks(), started: time.Now()}
 }
 
 // Bound receives a binding that has changed.

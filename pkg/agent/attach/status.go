@@ -2,6 +2,7 @@ package attach
 
 import (
 	"context"
+	"time"
 
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/cni/cniwire"
@@ -11,7 +12,31 @@ import (
 // only new pods are. ADD does not depend on it, because a pod with an address can be attached although the node is full.
 // A short absence of ovn-controller or the southbound database, as during their replacement, is not a failure: an ADD
 // waits for them, and with a failure the runtime would mark the node as not ready.
-func (h *Handler) Status(context.Context, cniwire.Request) error {
+//
+// A new agent waits up to startWait for its connections. Otherwise a STATUS that comes in these first tenths of a second, while an agent
+// is replaced, would make a node not ready, and with it its addresses and routes would move.
+func (h *Handler) Status(ctx context.Context, _ cniwire.Request) error {
+	for {
+		changed := h.State.next() // before status reads the state, so that no change is missed
+		err := h.status()
+		wait := time.Until(h.started.Add(startWait))
+		if err == nil || h.settled.Load() || wait <= 0 {
+			h.settled.Store(true)
+			return err
+		}
+		select {
+		case <-changed:
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// startWait is how long the first STATUS of an agent may wait.
+const startWait = 5 * time.Second
+
+func (h *Handler) status() error {
 	if _, err := h.Switch.State(); err != nil && h.OVS.Connected() {
 		return cniwire.Errorf(cniwire.CodeLimited, "%v: the switch is not kept, and on the userspace datapath forwards nothing", err)
 	}
