@@ -130,7 +130,9 @@ func (t *term) note(ctx context.Context, err error) {
 	}
 	t.mu.Lock()
 	before := t.failure
-	t.failure = err
+	if t.failure = err; errors.Is(err, context.DeadlineExceeded) {
+		t.failure = errSilent // the request's own limit ended it just before the lease's
+	}
 	t.mu.Unlock()
 	switch {
 	case err != nil && before == nil:
