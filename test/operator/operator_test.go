@@ -78,12 +78,12 @@ func (o *operator) works() bool {
 	}
 }
 
-// settle returns when the engine has processed all earlier requests.
+// settle returns when the engine has processed all earlier requests. An operator that has just started may not be connected yet.
 func (o *operator) settle() {
 	o.world.Helper()
-	if err := o.engine.Apply(o.world.Context(), unit.Unit{Key: unit.NewKey("test", "barrier")}); err != nil {
-		o.world.Fatal(err)
-	}
+	o.world.until(func() error {
+		return o.engine.Apply(o.world.Context(), unit.Unit{Key: unit.NewKey("test", "barrier")})
+	})
 }
 
 // Transaction implements ovndb.Observer.
