@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -57,7 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if !r.Database.Connected() {
 		// the status must not promise what cannot be written; a connection enqueues it again
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, kind.ErrLater
 	}
 	w, err := r.readWorld(ctx)
 	if err != nil {

@@ -7,9 +7,11 @@ package kind
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -148,12 +150,21 @@ func (k *Kind) ObjectKind() string {
 func (k *Kind) observed(reconciled func(reconcile.Request)) reconcile.Reconciler {
 	object, controller := k.ObjectKind(), k.controller()
 	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-		if k.First != nil && reconciled != nil {
-			defer reconciled(req)
+		result, err := k.Reconciler.Reconcile(ovndb.WithCause(ctx, ovndb.Cause{Object: keyOf(object, req), Reconciler: controller}), req)
+		later := errors.Is(err, ErrLater)
+		if k.First != nil && reconciled != nil && !later && !apierrors.IsConflict(err) { // a conflict is retried
+			reconciled(req)
 		}
-		return k.Reconciler.Reconcile(ovndb.WithCause(ctx, ovndb.Cause{Object: keyOf(object, req), Reconciler: controller}), req)
+		if later {
+			return reconcile.Result{}, nil
+		}
+		return result, err
 	})
 }
+
+// ErrLater is returned by a reconciler that has not applied an object's unit, and that is enqueued again when it can. The object does not
+// count as reconciled.
+var ErrLater = errors.New("the object is reconciled later")
 
 // keyOf returns the key of an object: KIND/NAMESPACE/NAME, or KIND/NAME.
 func keyOf(kind string, req reconcile.Request) unit.Key {

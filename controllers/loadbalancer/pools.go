@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/bgp"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/loadbalancer"
@@ -70,7 +71,7 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 	if !r.Database.Connected() {
 		// the status must not promise what cannot be written; a connection enqueues the pool again
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, kind.ErrLater
 	}
 	read, invalid := loadbalancer.ParsePool(&pool)
 	d := decision{pool: read}

@@ -342,6 +342,9 @@ func (b *Bed) ReconcileKind(kindName, namespace, name string) Outcome {
 	b.take()
 	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 	result, err := b.Kinds[at].Reconciler.Reconcile(b.t.Context(), request)
+	if errors.Is(err, kind.ErrLater) {
+		err = nil
+	}
 	outcome := b.take()
 	outcome.Result = result
 	if err != nil {
