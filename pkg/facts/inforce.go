@@ -17,14 +17,16 @@ const waiting = "waits: "
 
 // JudgeNetworks computes status.networks from the plan of the whole spec. A network that is in force stays in force,
 // and so does a network that a node already uses, even if it overlaps. While no network is in force, an overlap holds
-// all of them. Later an overlap holds the overlapping entry of clusterNetwork and the entries behind it. Without a
-// Node the previous states stay, because there is nothing to compare with. Removed networks that are still in use come
-// last.
+// all of them. Later an overlap holds the overlapping entry of clusterNetwork and the entries behind it. Removed networks
+// that are still in use come last. Without a Node there is nothing to compare with: the previous states stay while they
+// belong to the spec, and an edited spec counts as never judged.
 func JudgeNetworks(cn *networkv1alpha1.ClusterNetwork, plan Plan, nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork,
 	hosts []HostAddress) []networkv1alpha1.NetworkStatus {
 	former := cn.Status.Networks
-	if len(nodes) == 0 {
+	if len(nodes) == 0 && isJudged(cn) {
 		return former
+	} else if len(nodes) == 0 {
+		return nil
 	}
 	plan.Join = inOrderOf(former, plan.Join)
 	all, used := plan.networks(), usedNetworks(networks)

@@ -86,7 +86,11 @@ func TestNetworksAreJudged(t *testing.T) {
 		apiServers string
 		want       string
 	}{
-		"no node":               {clusters: []networkv1alpha1.CIDR{pods}},
+		"no node": {clusters: []networkv1alpha1.CIDR{pods}},
+		"no node any more": {clusters: []networkv1alpha1.CIDR{pods},
+			before: []networkv1alpha1.CIDR{pods, services, "fd00:10:96::/112", join}, want: all},
+		"no node any more, and an appended entry": {clusters: []networkv1alpha1.CIDR{pods, more},
+			before: []networkv1alpha1.CIDR{pods, services, "fd00:10:96::/112", join}},
 		"nodes without address": {clusters: []networkv1alpha1.CIDR{pods}, nodes: []corev1.Node{nodeAt("n1")}, want: all},
 		"nodes elsewhere": {clusters: []networkv1alpha1.CIDR{pods},
 			nodes: []corev1.Node{nodeAt("n1", "192.0.2.1", "2001:db8::1")}, want: all},
