@@ -12,7 +12,8 @@ RUN go build -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/versi
 
 # The agent executes ovs-ofctl and nft. weft-ovn executes the servers of OVN and Open vSwitch.
 FROM debian:trixie-slim
-RUN apt-get update && apt-get install -y --no-install-recommends ovn-central ovn-host openvswitch-switch nftables strongswan-charon strongswan-swanctl && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends ovn-central ovn-host openvswitch-switch nftables strongswan-charon strongswan-swanctl && rm -rf /var/lib/apt/lists/* \
+ && ln -s ../lib/ipsec/charon /usr/sbin/charon
 COPY --from=build /out/weft /out/weft-agent /out/weft-ovn /out/weft-capture /usr/bin/
 COPY --from=build /out/cni/ /opt/weft/cni/
 # Record the versions of OVN and Open vSwitch, so that an upgrade to a Weft with the same versions restarts neither.

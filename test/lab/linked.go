@@ -29,7 +29,13 @@ var debianPrograms = map[string]string{
 	"/usr/sbin/ovs-vswitchd": "/usr/lib/openvswitch-switch/ovs-vswitchd", // by update-alternatives
 	"/usr/bin/ovn-northd":    "", "/usr/bin/ovn-controller": "",
 	"/usr/bin/ovn-nbctl": "", "/usr/bin/ovn-sbctl": "", "/usr/bin/ovn-appctl": "", "/usr/bin/ovn-trace": "",
+	"/usr/sbin/charon": "/usr/lib/ipsec/charon", // by the Dockerfile
+	// libcrypto for charon, which loads its plugins by name
+	"/usr/lib/ipsec/plugins/libstrongswan-openssl.so": "",
 }
+
+// strongSwanFiles are charon's libraries, plugins, and the plugins' configurations.
+var strongSwanFiles = []string{"/usr/lib/ipsec/lib*", "/usr/lib/ipsec/plugins/*", "/etc/strongswan.conf", "/etc/strongswan.d/charon/*"}
 
 var debianSchemas = []string{"/usr/share/ovn/ovn-nb.ovsschema", "/usr/share/ovn/ovn-sb.ovsschema",
 	"/usr/share/openvswitch/vswitch.ovsschema"}
@@ -37,7 +43,7 @@ var debianSchemas = []string{"/usr/share/ovn/ovn-nb.ovsschema", "/usr/share/ovn/
 // linkedPrograms returns debianPrograms with their libraries, from the cache, and this machine's nft. This nft is
 // older, so it works with the other programs' C library.
 func (c *Cluster) linkedPrograms(ctx context.Context) ([]image.File, error) {
-	root := filepath.Join(c.Cache.Dir, "ovn", "root")
+	root := c.Cache.Root()
 	nft, err := exec.LookPath("nft")
 	if err != nil {
 		return nil, err
@@ -50,9 +56,19 @@ func (c *Cluster) linkedPrograms(ctx context.Context) ([]image.File, error) {
 			files = append(files, image.File{Path: path, Source: source})
 		}
 	}
+	for _, pattern := range strongSwanFiles {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, source := range found {
+			add(strings.TrimPrefix(source, root), source)
+		}
+	}
 	loader := filepath.Join(root, "usr/lib64/ld-linux-x86-64.so.2")
 	add(loaderPath, loader)
 	add("/usr/sbin/nft", nft)
+	libraries := filepath.Join(root, libraryPath) + ":" + filepath.Join(root, "usr/lib/ipsec")
 	var lists [][]string
 	for _, path := range slices.Sorted(maps.Keys(debianPrograms)) {
 		packaged := debianPrograms[path]
@@ -61,7 +77,7 @@ func (c *Cluster) linkedPrograms(ctx context.Context) ([]image.File, error) {
 		}
 		source := filepath.Join(root, packaged)
 		add(path, source)
-		lists = append(lists, []string{loader, "--library-path", filepath.Join(root, libraryPath), "--list", source})
+		lists = append(lists, []string{loader, "--library-path", libraries, "--list", source})
 	}
 	for _, schema := range debianSchemas {
 		add(schema, filepath.Join(root, schema))
@@ -83,7 +99,7 @@ func (c *Cluster) linkedPrograms(ctx context.Context) ([]image.File, error) {
 func (c *Cluster) saidPrograms(ctx context.Context, dir string, change func(programs.Set)) (image.File, error) {
 	out := filepath.Join(dir, filepath.Base(programs.File))
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "weft-ovn"), "programs", "--out="+out,
-		"--root="+filepath.Join(c.Cache.Dir, "ovn", "root"))
+		"--root="+c.Cache.Root())
 	cmd.Env = []string{"PATH=" + filepath.Dir(c.Cache.OVN("ovn-northd"))}
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return image.File{}, fmt.Errorf("%s: %w\n%s", cmd, err, text)

@@ -36,7 +36,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(isolation.Run(unix.CLONE_NEWNET|unix.CLONE_NEWNS, m.Run)) }
 
-// needESP skips the test unless this kernel has ESP and strongSwan is in the cache.
+// needESP skips the test unless this kernel has ESP. It returns a root with strongSwan.
 func needESP(t *testing.T) (root string) {
 	t.Helper()
 	key := make([]byte, 20)
@@ -51,11 +51,10 @@ func needESP(t *testing.T) (root string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root = cache.StrongSwan()
-	if _, err := os.Stat(filepath.Join(root, "usr/lib/ipsec/charon")); err != nil {
+	if _, err := os.Stat(filepath.Join(cache.Root(), "usr/sbin/charon")); err != nil {
 		t.Fatalf("strongSwan is absent: %v; see make check-kernel", err)
 	}
-	return root
+	return cache.Root()
 }
 
 // node is a network namespace with an address, its IKE daemon, and its Tunnels.

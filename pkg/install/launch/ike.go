@@ -5,12 +5,8 @@ import (
 	"strings"
 )
 
-const (
-	// IKERun is the folder of the IKE daemon's socket, which the host's agent uses.
-	IKERun = "/run/weft/ipsec"
-	// charon is where Debian's strongswan-charon has the daemon.
-	charon = "/usr/lib/ipsec/charon"
-)
+// IKERun is the folder of the IKE daemon's socket, which the host's agent uses.
+const IKERun = "/run/weft/ipsec"
 
 // ikeConfig configures charon: vici alone configures connections, no routes are made, and a peer that does not answer is given up after
 // some 10 s, so that the next packet to it begins again.
@@ -47,5 +43,5 @@ func IKESocket(dir string) string { return filepath.Join(dir, "charon.vici") }
 func IKE(dir string) Program {
 	config := filepath.Join(dir, "strongswan.conf")
 	return Program{Dirs: []string{dir}, Files: map[string]string{config: strings.Replace(ikeConfig, "SOCKET", IKESocket(dir), 1)},
-		Env: []string{"STRONGSWAN_CONF=" + config}, Argv: []string{charon}}
+		Env: []string{"STRONGSWAN_CONF=" + config}, Argv: []string{"charon"}}
 }

@@ -36,8 +36,11 @@ func (c Cache) Schema(name string) string {
 	return filepath.Join(c.Dir, "ovn", "share", name+".ovsschema")
 }
 
+// Root returns the file tree of the packages of OVN, Open vSwitch and strongSwan.
+func (c Cache) Root() string { return filepath.Join(c.Dir, "ovn", "root") }
+
 // BusyBox returns the path of the static busybox for images.
-func (c Cache) BusyBox() string { return filepath.Join(c.Dir, "ovn", "root", "usr", "bin", "busybox") }
+func (c Cache) BusyBox() string { return filepath.Join(c.Root(), "usr", "bin", "busybox") }
 
 func (c Cache) stampPath(tool string) string { return filepath.Join(c.Dir, "stamps", tool) }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Make makes the missing tools and prints on out how long each took: "ovn" is OVN and Open vSwitch, "envtest" the
-// programs for tests with an API server, "linux" the kernel of test/kernel with strongSwan, "all" the programs of a lab, "upstream" the
+// programs for tests with an API server, "linux" the kernel of test/kernel and its nft, "all" the programs of a lab, "upstream" the
 // additional programs for Kubernetes' own tests.
 func (c Cache) Make(ctx context.Context, what string, out io.Writer) error {
 	if what == "ovn" || what == "all" {
@@ -36,9 +36,6 @@ func (c Cache) Make(ctx context.Context, what string, out io.Writer) error {
 	}
 	if what == "linux" {
 		if err := timed(out, "nft", func() (bool, error) { return c.MakeNFT(ctx) }); err != nil {
-			return err
-		}
-		if err := timed(out, "strongswan", func() (bool, error) { return c.MakeStrongSwan(ctx) }); err != nil {
 			return err
 		}
 		return timed(out, "linux", func() (bool, error) { return c.MakeLinux(ctx, out) })

@@ -28,12 +28,15 @@ var ovnReleases = map[string]map[string]string{
 
 func ovnSuite() string { return cmp.Or(os.Getenv(suiteVariable), "trixie") }
 
-// ovnPackages are the packages of the daemons, static busybox for images, and tcpdump to find missing packets.
-var ovnPackages = []string{"ovn-central", "ovn-host", "openvswitch-switch", "busybox-static", "tcpdump"}
+// ovnPackages are the packages of the Dockerfile but nft's, static busybox for images, tcpdump to find missing packets, and what a
+// test needs that changes its root to the packages.
+var ovnPackages = []string{"ovn-central", "ovn-host", "openvswitch-switch", "strongswan-charon", "strongswan-swanctl",
+	"busybox-static", "tcpdump", "coreutils", "dash"}
 
 var ovnPrograms = []string{
 	"ovsdb-server", "ovsdb-tool", "ovsdb-client", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl", "ovs-dpctl",
 	"ovn-northd", "ovn-controller", "ovn-nbctl", "ovn-sbctl", "ovn-appctl", "ovn-trace", "tcpdump",
+	"charon",
 }
 
 // MakeOVN downloads OVN and Open vSwitch and writes wrappers that start each program with its own C library.
@@ -62,7 +65,7 @@ func (c Cache) unpackOVN(ctx context.Context, debs []string) error {
 	if err := unpack(ctx, debs, filepath.Join(temp, "root")); err != nil {
 		return err
 	}
-	if err := errors.Join(writeWrappers(temp, final), copySchemas(temp)); err != nil {
+	if err := errors.Join(writeWrappers(temp, final), copySchemas(temp), makeLinks(filepath.Join(temp, "root"))); err != nil {
 		return err
 	}
 	if err := errors.Join(os.RemoveAll(final), os.Rename(temp, final)); err != nil {
@@ -93,16 +96,26 @@ func writeWrappers(temp, final string) error {
 	return nil
 }
 
-// wrapper starts a program through its own dynamic loader, so that it does not depend on the machine's libc.
+// wrapper starts a program through its own dynamic loader, so that it does not depend on the machine's libc. charon has
+// libraries of its own, and needs a configuration even to print its version.
 func wrapper(root, name, inRoot string) string {
-	lib := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
-	return fmt.Sprintf("#!/bin/sh\nexec %s --library-path %s --argv0 %s %s \"$@\"\n",
-		filepath.Join(root, "usr/lib64/ld-linux-x86-64.so.2"), lib, name, filepath.Join(root, inRoot))
+	libraries := filepath.Join(root, "usr/lib/x86_64-linux-gnu") + ":" + filepath.Join(root, "usr/lib/ipsec")
+	return fmt.Sprintf("#!/bin/sh\nexport STRONGSWAN_CONF=${STRONGSWAN_CONF:-%s}\nexec %s --library-path %s --argv0 %s %s \"$@\"\n",
+		filepath.Join(root, "etc/strongswan.conf"), filepath.Join(root, "usr/lib64/ld-linux-x86-64.so.2"), libraries, name,
+		filepath.Join(root, inRoot))
 }
 
-// findProgram searches Debian's program folders; ovs-vswitchd's alternatives are below usr/lib.
+// makeLinks makes the links of Debian's base-files, through which programs find their loader, and the Dockerfile's link to charon.
+func makeLinks(root string) (err error) {
+	for _, name := range []string{"bin", "lib", "lib64", "sbin"} {
+		err = errors.Join(err, os.Symlink("usr/"+name, filepath.Join(root, name)))
+	}
+	return errors.Join(err, os.Symlink("../lib/ipsec/charon", filepath.Join(root, "usr/sbin/charon")))
+}
+
+// findProgram searches Debian's program folders. ovs-vswitchd's alternatives, and charon, are below usr/lib.
 func findProgram(root, name string) (string, error) {
-	for _, dir := range []string{"usr/bin", "usr/sbin", "usr/lib/openvswitch-switch", "usr/lib/openvswitch-common"} {
+	for _, dir := range []string{"usr/bin", "usr/sbin", "usr/lib/openvswitch-switch", "usr/lib/openvswitch-common", "usr/lib/ipsec"} {
 		path := filepath.Join(root, dir, name)
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
 			return path, nil
