@@ -214,10 +214,14 @@ func (n *node) startEcho(netNS string, address netip.Addr) netip.AddrPort {
 }
 
 // echoed is a client of startEcho.
-type echoed struct{ *net.UDPConn }
+type echoed struct {
+	*net.UDPConn
+	exchanges byte // the content of datagrams, so that a late answer does not count
+}
 
-func (n *node) dial(netNS string, at netip.AddrPort) (e echoed) {
+func (n *node) dial(netNS string, at netip.AddrPort) *echoed {
 	n.Helper()
+	e := &echoed{}
 	n.must(inNetNS(netNS, func() (err error) {
 		e.UDPConn, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(at))
 		return err
@@ -227,8 +231,9 @@ func (n *node) dial(netNS string, at netip.AddrPort) (e echoed) {
 }
 
 // exchange sends a datagram and reads it back. It tries for 5 seconds, because a datagram may be lost.
-func (e echoed) exchange(size int) error {
-	sent, got := bytes.Repeat([]byte{byte(size)}, size), make([]byte, 1<<16)
+func (e *echoed) exchange(size int) error {
+	e.exchanges++
+	sent, got := bytes.Repeat([]byte{e.exchanges}, size), make([]byte, 1<<16)
 	var err error
 	for range 5 {
 		if _, err = e.Write(sent); err != nil {

@@ -15,9 +15,10 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// TestEncryptionOfUnsupportedTunnels asks for IPsec where nodes have the userspace datapath: the IKE daemon's pods start with the rights
-// that the manifest gives them, each node reports why it cannot encrypt, and packets go on in the clear. Encrypted packets need the kernel's
-// datapath: pkg/agent/ipsec in make check-kernel.
+// TestEncryptionOfUnsupportedTunnels sets IPsec where nodes have the userspace datapath: the IKE
+// daemon's pods start with the rights of the manifest, each node reports why it cannot encrypt, and
+// packets go on in the clear. Encrypted packets need the kernel's datapath: pkg/agent/ipsec in make
+// check-kernel.
 func TestEncryptionOfUnsupportedTunnels(t *testing.T) {
 	here, there := bed.peerPod("ike-1", "n1"), bed.peerPod("ike-2", "n2")
 	bed.run(t, here, there)
@@ -42,7 +43,8 @@ func setEncryption(t *testing.T, encryption networkv1alpha1.Encryption) {
 	must(t, bed.api.Patch(cleanup(), cn, client.RawPatch(types.MergePatchType, text)))
 }
 
-// ikeDaemons checks the number of the IKE daemon's pods that are available; 0 means that there is no DaemonSet.
+// ikeDaemons checks the number of the IKE daemon's pods that are available; 0 means that there is no
+// DaemonSet.
 func ikeDaemons(t *testing.T, want int32) error {
 	var set appsv1.DaemonSet
 	err := bed.api.Get(t.Context(), types.NamespacedName{Namespace: "weft-system", Name: "weft-ike"}, &set)
@@ -55,8 +57,8 @@ func ikeDaemons(t *testing.T, want int32) error {
 	return nil
 }
 
-// mustNotEncrypt checks that each node is asked to accept encrypted packets, none to require them, and that its condition and the cluster's
-// status have the reason.
+// mustNotEncrypt checks that each node accepts encrypted packets, that none requires them, and that
+// its condition and the cluster's status have the reason.
 func mustNotEncrypt(t *testing.T) error {
 	var networks networkv1alpha1.NodeNetworkList
 	if err := bed.api.List(t.Context(), &networks); err != nil {

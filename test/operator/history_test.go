@@ -112,6 +112,7 @@ func TestOperationsOfAPlan(t *testing.T) {
 	o := w.start()
 	w.join("n1")
 	w.port(w.podLabelled("n1", "web", "web"))
+	w.awaitTopologyReady()
 	o.settle()
 	committed, policy := o.transactions(), policyObject("p", "web", "client")
 	var planned admin.Changes
