@@ -7,6 +7,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GOFLAGS_BUILD := -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/version.version=$(VERSION)"
 LAB := go run -trimpath ./test/lab/cmd/weft-lab
 NODES ?= 2
+# ZONE_TESTS are the tests that e2e-zones runs: packets of all kinds across the zones and within them.
+ZONE_TESTS := CheckConnectivity|DNS|EgressFirewall|EgressIP|EndedPodsReleaseTheirAddresses|Gateway|HostEndpoints|HostPorts|Kills|NetworkPolicy|PathMTU|PodOfTheSameName|RequestedAddresses|ServiceAffinity|Services|ServiceWithoutEndpoints|SpoofedFramesAreDropped|Traffic|UnusedPortsAreRefused
 NODE ?= 1
 # A failed test is repeated once, and reported at the end in either case, because OVN's daemons can abort on their own, as ovn-controller
 # 25.03 does when a port and its interface disappear at once. No test of Weft is known to need it. More than three failures are not repeated,
@@ -69,6 +71,11 @@ check-raft: tools ## Replace the leader of a three-member database cluster under
 .PHONY: e2e
 e2e: lab-tools ## Run the end-to-end tests with packets (SKIP=pattern): first with the OVN of dist/install.yaml, then with the lab's own daemons
 	$(GOTEST) --format standard-verbose --packages ./test/e2e/... -- -tags e2e -count=1 -timeout 70m $(if $(SKIP),-skip '$(SKIP)')
+
+.PHONY: e2e-zones
+e2e-zones: lab-tools ## Divide a cluster under traffic and undo it, then run end-to-end tests with packets in a divided cluster: node n2 is in a zone of its own
+	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 20m -run '^TestZones$$'
+	WEFT_E2E_DIVIDED=1 $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test($(ZONE_TESTS))$$'
 
 .PHONY: e2e-slow
 e2e-slow: lab-tools ## Test what takes minutes: a sandbox that the runtime lost, many pods, and kubectl weft check connectivity with faults
@@ -163,9 +170,9 @@ bench-cni: lab-tools ## Measure ADD by stage, sequentially (N=200) and 50 in par
 	go test -tags e2e -count=1 -timeout 20m -v ./test/bench/cni -args -n $(or $(N),200)
 
 .PHONY: check-histories
-check-histories: tools ## Run random histories with faults (N=1000 SEED=1); RARE=1 permits one failure that passes three repetitions; HISTORY=<seed or file> repeats a history; REAL=20 uses a real API server
+check-histories: tools ## Run random histories with faults (N=1000 SEED=1); RARE=1 permits one failure that passes three repetitions; HISTORY=<seed or file> repeats a history; ZONES=1 divides the cluster; REAL=20 uses a real API server
 	go test ./test/histories -count=1 -timeout 90m -v -run '$(if $(REAL),RealAPI,^TestHistories$$)' -args \
-	  $(if $(HISTORY),-history $(if $(wildcard $(HISTORY)),$(abspath $(HISTORY)),$(HISTORY)),-n $(or $(N),1000) -seed $(or $(SEED),1) -rare $(or $(RARE),0)) $(if $(REAL),-real $(REAL))
+	  $(if $(HISTORY),-history $(if $(wildcard $(HISTORY)),$(abspath $(HISTORY)),$(HISTORY)),-n $(or $(N),1000) -seed $(or $(SEED),1) -rare $(or $(RARE),0)) $(if $(REAL),-real $(REAL)) $(if $(ZONES),-zones)
 
 .PHONY: check-planted
 check-planted: tools ## Plant each known bug into a copy of the tree, and count the histories until a failure (N=1000 SEED=1; BUG=no-fence for a single bug)

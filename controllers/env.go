@@ -46,7 +46,8 @@ const (
 // newEnv returns the operator's Env, without its Database and Observed.
 func newEnv(mgr ctrl.Manager, options Options) *kind.Env {
 	env := &kind.Env{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("weft"), Triggers: &trigger.Set{},
+		Client: options.Zone.Client(mgr.GetClient()), Live: mgr.GetAPIReader(), Events: options.Zone.Events(mgr.GetEventRecorder("weft")),
+		Zone: options.Zone, Triggers: &trigger.Set{},
 		Addresses: alloc.New(time.Now), NetworkAddresses: alloc.NewSet(time.Now),
 		Names: resolver.New(options.lookup(), time.Now), Served: &kind.Served{},
 		Reserved: lookup.Lookup{

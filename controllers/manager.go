@@ -24,7 +24,7 @@ import (
 	"github.com/weft-network/weft/pkg/options"
 )
 
-// LeaseName is the name of the operator's lease.
+// LeaseName is the name of the operator's lease. A zone's operator has its zone after it.
 const LeaseName = "weft-operator"
 
 // retryPeriod is the interval at which a process tries to take or renew the lease.
@@ -57,6 +57,10 @@ func ManagerOptions() (ctrl.Options, error) {
 // gets an address while the lease of a leader on a lost node lasts. An API server that responds within 4 s does not
 // end it. Leadership ends 9 s after the last accepted renewal was sent, and 3 s remain to stop the work.
 func Lease(o options.Operator) leadership.Lease {
-	return leadership.Lease{Namespace: o.Namespace, Name: LeaseName, Identity: o.Identity,
+	name := LeaseName
+	if o.Zone != "" {
+		name += "-" + o.Zone
+	}
+	return leadership.Lease{Namespace: o.Namespace, Name: name, Identity: o.Identity,
 		Duration: 12 * time.Second, Renew: 9 * time.Second, Retry: retryPeriod}
 }

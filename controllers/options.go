@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weft-network/weft/controllers/egressip"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/resolver"
 )
@@ -14,6 +15,8 @@ const CountDelay = 2 * time.Second
 
 // Options are the reconcilers' settings besides the manager. A nil function is not called.
 type Options struct {
+	// Zone is the part of the cluster whose rows are written.
+	Zone kind.Zone
 	// Northbound has the OVSDB remotes of the northbound database, TLS the key pair for "ssl:" remotes.
 	Northbound []string
 	TLS        ovndb.TLS

@@ -35,6 +35,7 @@ import (
 	"github.com/weft-network/weft/controllers/policy"
 	"github.com/weft-network/weft/controllers/service"
 	"github.com/weft-network/weft/controllers/sweep"
+	"github.com/weft-network/weft/controllers/transit"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -46,18 +47,31 @@ var packages = []func(*kind.Env) []*kind.Kind{
 	network.Kinds,
 	node.Kinds,
 	gateway.Kinds,
-	floatingip.Kinds,
-	floatinggate.Kinds,
+	transit.Kinds,
+	deciding(floatingip.Kinds),
+	deciding(floatinggate.Kinds),
 	pod.Kinds,
-	podnetwork.Kinds,
-	podports.Kinds,
+	deciding(podnetwork.Kinds),
+	deciding(podports.Kinds),
 	service.Kinds,
 	loadbalancer.Kinds,
-	bgp.Kinds,
+	deciding(bgp.Kinds),
 	egressip.Kinds,
-	externalroute.Kinds,
+	deciding(externalroute.Kinds),
 	egressfirewall.Kinds,
 	policy.Kinds,
+}
+
+// deciding marks kinds that have no units, or only in the part of the cluster without a name. A zone's operator only
+// reads their objects.
+func deciding(kinds func(*kind.Env) []*kind.Kind) func(*kind.Env) []*kind.Kind {
+	return func(env *kind.Env) []*kind.Kind {
+		all := kinds(env)
+		for _, k := range all {
+			k.Decides = true
+		}
+		return all
+	}
 }
 
 func kindsOf(env *kind.Env) (all []*kind.Kind) {
@@ -65,6 +79,28 @@ func kindsOf(env *kind.Env) (all []*kind.Kind) {
 		all = append(all, of(env)...)
 	}
 	return all
+}
+
+// divide returns the kinds that an operator reconciles, and the kinds that it only reads.
+func divide(zone kind.Zone, all []*kind.Kind) (own, followed []*kind.Kind) {
+	for _, k := range all {
+		if zone.Follows() && k.Decides {
+			followed = append(followed, k)
+		} else {
+			own = append(own, k)
+		}
+	}
+	return own, followed
+}
+
+// index adds the indexes of kinds that are only read.
+func index(mgr ctrl.Manager, kinds []*kind.Kind) error {
+	for _, k := range kinds {
+		if err := k.AddIndexes(mgr); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // theNetwork is the name of the only ClusterNetwork.
@@ -75,7 +111,10 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	env := newEnv(mgr, options)
 	db := newDatabase(mgr, options, env)
 	observers := observe(env, db, options)
-	kinds := kindsOf(env)
+	kinds, followed := divide(options.Zone, kindsOf(env))
+	if err := index(mgr, followed); err != nil {
+		return nil, err
+	}
 	kinds = append(kinds, sweep.Kind(env, kinds))
 	first := database.NewFirstPass(func() {
 		db.Complete()
@@ -117,11 +156,12 @@ func start(ctx context.Context, env *kind.Env, db *database.Database, first *dat
 
 // worldOf returns a reader of the invariants' facts.
 func worldOf(env *kind.Env, db *database.Database) *invariantcheck.Reader {
-	return &invariantcheck.Reader{Client: env.Client, Database: db, ClusterPolicies: func(ctx context.Context) ([]metav1.Object, error) {
-		return policy.ClusterPolicies(ctx, env.Client, env.Served)
-	}, MultiNetworkPolicies: func(ctx context.Context) ([]invariant.MultiNetworkPolicy, error) {
-		return policy.MultiNetworkPolicies(ctx, env.Client, env.Served)
-	}}
+	return &invariantcheck.Reader{Client: env.Client, Zone: env.Zone, Database: db,
+		ClusterPolicies: func(ctx context.Context) ([]metav1.Object, error) {
+			return policy.ClusterPolicies(ctx, env.Client, env.Served)
+		}, MultiNetworkPolicies: func(ctx context.Context) ([]invariant.MultiNetworkPolicy, error) {
+			return policy.MultiNetworkPolicies(ctx, env.Client, env.Served)
+		}}
 }
 
 // leaderRunnable runs only in the process that holds the lease.

@@ -65,7 +65,7 @@ func (p places) member(name string, server func(string, launch.TLS) (launch.Prog
 
 func run(args []string) error {
 	commands := map[string]func([]string) error{"member": memberCommand, "identity": identityCommand, "source": sourceCommand,
-		"relay-check": relayCheckCommand}
+		"relay-check": relayCheckCommand, "remotes": remotesCommand}
 	if len(args) > 0 && commands[args[0]] != nil {
 		return commands[args[0]](args[1:])
 	}
@@ -83,7 +83,7 @@ func run(args []string) error {
 		return programsCommand(context.Background(), args[1:])
 	}
 	if len(args) == 0 || all[args[0]] == nil {
-		return fmt.Errorf("the first argument must be one of %s, identity, member, source, relay-check, clear, programs, trace",
+		return fmt.Errorf("the first argument must be one of %s, identity, member, source, relay-check, remotes, clear, programs, trace",
 			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	var p places

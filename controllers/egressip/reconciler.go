@@ -40,6 +40,7 @@ type Reconciler struct {
 	Reachable func(node string) bool
 	// ServicesByAddress is the index of Services by the addresses that they are balanced on.
 	ServicesByAddress string
+	Zone              kind.Zone
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -63,6 +64,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	w, err := r.readWorld(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if r.Zone.Follows() {
+		read, err := facts.ParseEgressIP(&e, w.gateways)
+		if err != nil { // the condition has the error
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, topology.EgressIPUnit(read)))
 	}
 	decided, err := r.decide(ctx, &e, w)
 	if err != nil {

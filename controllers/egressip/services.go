@@ -31,6 +31,7 @@ import (
 
 // Services reconciles Services whose addresses are the source of their pods outside. The node that answers for an address carries it.
 type Services struct {
+	Zone     kind.Zone
 	Client   client.Client
 	Database Database
 	Events   events.EventRecorder
@@ -108,9 +109,21 @@ func (r *Services) addGateway(ctx context.Context, name string, to map[string]fa
 		}
 		return err
 	}
-	if gateway, err := facts.ParseGateway(&nn, &node); err == nil {
-		to[name] = gateway
+	gateway, err := facts.ParseGateway(&nn, &node)
+	if err != nil {
+		return nil
 	}
+	if r.Zone.Elsewhere(&nn) {
+		var cn networkv1alpha1.ClusterNetwork
+		if err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if plan, err := facts.ParseInUse(&cn); err == nil {
+			transit, _ := plan.Transit(&cn, networkv1alpha1.ZoneName(r.Zone))
+			gateway.ReachBy(transit, &nn)
+		}
+	}
+	to[name] = gateway
 	return nil
 }
 

@@ -26,8 +26,8 @@ import (
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers,
 		Reachable:         env.Observed.Reachable,
-		ServicesByAddress: kind.ServicesByAddress}
-	services := &Services{Client: env.Client, Database: env.Database, Events: env.Events}
+		ServicesByAddress: kind.ServicesByAddress, Zone: env.Zone}
+	services := &Services{Client: env.Client, Database: env.Database, Events: env.Events, Zone: env.Zone}
 	return []*kind.Kind{services.kind(), {
 		Name: topology.KindEgressIP, Reconciler: r,
 		Owner: func() client.Object { return &networkv1alpha1.EgressIP{} },

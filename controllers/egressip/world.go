@@ -36,6 +36,8 @@ type world struct {
 	hosts     []facts.HostAddress // of the API server
 	pools     floating.Translated
 	allSilent bool // no node that could carry addresses responds
+	// reach sets how a gateway elsewhere is reached
+	reach func(*facts.Gateway, *networkv1alpha1.NodeNetwork)
 }
 
 func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
@@ -77,6 +79,12 @@ func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 			w.plan = plan
 		}
 	}
+	transit, _ := w.plan.Transit(&cn, networkv1alpha1.ZoneName(r.Zone))
+	w.reach = func(g *facts.Gateway, nn *networkv1alpha1.NodeNetwork) {
+		if r.Zone.Elsewhere(nn) {
+			g.ReachBy(transit, nn)
+		}
+	}
 	w.addCarriers(r.Reachable)
 	return w, nil
 }
@@ -107,6 +115,7 @@ func (w *world) addCarriers(reachable func(string) bool) {
 		if err != nil {
 			continue // its own controller reports the error
 		}
+		w.reach(&gateway, nn)
 		w.gateways[node.Name] = gateway
 		if !facts.Assignable(node) {
 			continue

@@ -58,8 +58,12 @@ func (r *Reconciler) usurped(ctx context.Context, nn *networkv1alpha1.NodeNetwor
 	return facts.Usurped(nn, owners, claims), nil
 }
 
-// report writes the condition of a gateway that is not accepted, or is accepted again.
+// report writes the condition of a gateway that is not accepted, or is accepted again. Of a node elsewhere, whose operator reports it, it
+// writes nothing.
 func (r *Reconciler) report(ctx context.Context, nn *networkv1alpha1.NodeNetwork, reason, usurped string) error {
+	if r.Zone.Elsewhere(nn) {
+		return nil
+	}
 	want := metav1.Condition{Type: networkv1alpha1.ConditionGatewayAccepted, Status: metav1.ConditionTrue,
 		Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: nn.Generation}
 	if usurped != "" {

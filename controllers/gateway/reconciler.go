@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -38,6 +39,7 @@ type Reconciler struct {
 	// Restore returns when the pods' Addresses are known.
 	Restore   func(context.Context) error
 	Addresses *alloc.Allocator
+	Zone      kind.Zone
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -84,7 +86,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.addRouted(ctx, &read); err != nil {
 		return ctrl.Result{}, err
 	}
-	applied := r.Database.Apply(ctx, topology.GatewayUnit(read))
+	want := topology.GatewayUnit(read)
+	if r.Zone.Elsewhere(&nn) {
+		want = topology.Elsewhere(want)
+	}
+	applied := r.Database.Apply(ctx, want)
 	if refused := (*ovndb.RejectedError)(nil); errors.As(applied, &refused) {
 		r.Events.Eventf(&node, nil, corev1.EventTypeWarning, "FailedGateway", "BuildGateway", "%v", applied)
 		// Two nodes that exchanged their IDs or subnets would wait for each other's rows for ever.

@@ -25,7 +25,8 @@ const workers = 16
 // Kinds returns the kind of gateways' units. It needs env.HasNoNetwork, which package node's Kinds sets.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, HasNone: env.HasNoNetwork,
-		Restore: func(ctx context.Context) error { return env.Restore(ctx) }, Addresses: env.Addresses} // package pod sets it later
+		Restore: func(ctx context.Context) error { return env.Restore(ctx) }, Addresses: env.Addresses, // package pod sets it later
+		Zone: env.Zone}
 	return []*kind.Kind{{
 		Name: topology.KindGateway, Workers: workers, Reconciler: r,
 		Owner: func() client.Object { return &corev1.Node{} },

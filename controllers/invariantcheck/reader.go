@@ -3,6 +3,7 @@ package invariantcheck
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/invariant"
 )
 
@@ -24,7 +26,9 @@ type Database interface {
 // Reader reads the input of the invariants.
 type Reader struct {
 	// Client reads from the manager's cache.
-	Client   client.Reader
+	Client client.Reader
+	// Zone is the part of the cluster whose rows the database has.
+	Zone     kind.Zone
 	Database Database
 	// ClusterPolicies lists the policies of network-policy-api. It may be nil.
 	ClusterPolicies func(context.Context) ([]metav1.Object, error)
@@ -62,7 +66,9 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 			return invariant.World{}, err
 		}
 	}
-	world := invariant.World{Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items,
+	elsewhere, away := r.takeOut(&networks, &pods)
+	world := invariant.World{NodesElsewhere: elsewhere, PodsElsewhere: away,
+		Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items,
 		Services:        services.Items,
 		EgressFirewalls: firewalls.Items, EgressQoSes: qos.Items, EgressIPs: egress.Items,
 		ExternalRoutes: routes.Items, NetworkPolicies: policies.Items,
@@ -97,6 +103,26 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 		}
 	}
 	return world, client.IgnoreNotFound(err)
+}
+
+// takeOut removes the nodes elsewhere and their pods, because the database has no rows of them, and returns them.
+func (r *Reader) takeOut(networks *networkv1alpha1.NodeNetworkList, pods *corev1.PodList) (elsewhere map[string]bool, away []corev1.Pod) {
+	elsewhere = map[string]bool{}
+	networks.Items = slices.DeleteFunc(networks.Items, func(nn networkv1alpha1.NodeNetwork) bool {
+		if r.Zone.Elsewhere(&nn) {
+			elsewhere[nn.Name] = true
+		}
+		return elsewhere[nn.Name]
+	})
+	if len(elsewhere) > 0 {
+		pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
+			if elsewhere[p.Spec.NodeName] {
+				away = append(away, p)
+			}
+			return elsewhere[p.Spec.NodeName]
+		})
+	}
+	return elsewhere, away
 }
 
 // Check returns the violations. It confirms them after a pause, so that a change in flight is not mistaken for a

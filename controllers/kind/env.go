@@ -52,6 +52,8 @@ type Env struct {
 	Live     client.Reader
 	Database Database
 	Events   events.EventRecorder
+	// Zone is the part of the cluster whose rows this operator writes.
+	Zone Zone
 	// Triggers enqueues objects for the reconcilers of a kind.
 	Triggers *trigger.Set
 
@@ -148,7 +150,8 @@ type Settings struct {
 
 // Fork returns the Env of a plan that continues from e's state.
 func (e *Env) Fork(c client.Client, db Database, recorder events.EventRecorder, kinds []*Kind) *Env {
-	fork := &Env{Client: c, Database: db, Events: recorder, Triggers: &trigger.Set{}, Names: e.Names, Served: e.Served,
+	fork := &Env{Client: e.Zone.Client(c), Database: db, Events: e.Zone.Events(recorder), Zone: e.Zone,
+		Triggers: &trigger.Set{}, Names: e.Names, Served: e.Served,
 		Reserved: e.Reserved,
 		Observed: Observed{Reachable: e.Observed.Reachable, AgentReachable: e.Observed.AgentReachable},
 		origin:   map[string]reconcile.Reconciler{}}

@@ -55,6 +55,8 @@ type Kind struct {
 
 	// Live means that plans leave this kind out.
 	Live bool
+	// Decides means that the operator of a zone leaves this kind out.
+	Decides bool
 	// Built, if set, is called when the controller has been built, before it starts.
 	Built func(mgr ctrl.Manager, c controller.Controller) error
 }
@@ -103,10 +105,8 @@ func (w Watch) MetadataOnly() Watch {
 // Register adds the controller and its indexes to a manager. reconciled, if set, is called with each object after its reconciliation,
 // whatever the result.
 func (k *Kind) Register(mgr ctrl.Manager, triggers *trigger.Set, reconciled func(reconcile.Request)) error {
-	for _, index := range k.Indexes {
-		if err := mgr.GetFieldIndexer().IndexField(context.Background(), index.Object, index.Field, index.Values); err != nil {
-			return err
-		}
+	if err := k.AddIndexes(mgr); err != nil {
+		return err
 	}
 	b := ctrl.NewControllerManagedBy(mgr).Named(k.controller())
 	for _, w := range k.Watches {
@@ -125,6 +125,16 @@ func (k *Kind) Register(mgr ctrl.Manager, triggers *trigger.Set, reconciled func
 		return err
 	}
 	return k.Built(mgr, c)
+}
+
+// AddIndexes adds the kind's indexes to the cache.
+func (k *Kind) AddIndexes(mgr ctrl.Manager) error {
+	for _, index := range k.Indexes {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), index.Object, index.Field, index.Values); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (k *Kind) controller() string {

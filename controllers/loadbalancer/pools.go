@@ -44,6 +44,7 @@ type Pools struct {
 	Triggers *trigger.Set
 	// Reachable reports whether a node's agent responds. If it is nil, every node counts as reachable.
 	Reachable func(node string) bool
+	Zone      kind.Zone
 	// Announcing, if set, receives how many addresses of a pool are used, free, and without a node.
 	Announcing func(pool string, used, free, unannounced int64)
 }
@@ -73,6 +74,9 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		// the status must not promise what cannot be written; a connection enqueues the pool again
 		return ctrl.Result{}, kind.ErrLater
 	}
+	if r.Zone.Follows() {
+		return ctrl.Result{}, r.follow(ctx, &pool)
+	}
 	read, invalid := loadbalancer.ParsePool(&pool)
 	d := decision{pool: read}
 	if invalid != nil {
@@ -85,7 +89,11 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err := r.announce(ctx, &pool, &d); err != nil {
 		return ctrl.Result{}, err
 	}
-	applied := r.Database.Apply(ctx, topology.LoadBalancerPoolUnit(d.facts()))
+	own, err := r.own(ctx, d.announced)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	applied := r.Database.Apply(ctx, topology.LoadBalancerPoolUnit(facts.LoadBalancerPool{Name: pool.Name, Announced: own}))
 	return ctrl.Result{}, r.report(ctx, &pool, d, applied)
 }
 
@@ -107,10 +115,6 @@ type decision struct {
 type unannounced struct {
 	address         netip.Addr
 	reason, message string
-}
-
-func (d decision) facts() facts.LoadBalancerPool {
-	return facts.LoadBalancerPool{Name: d.pool.Name, Announced: d.announced}
 }
 
 // announce chooses the node that answers for each address that a Service has from the pool.

@@ -380,6 +380,20 @@ func TestMove(t *testing.T) {
 	}
 }
 
+// A node in a zone answers too. Its zone's operator writes the rows, because its gateway router is in another database.
+func TestNodesOfZonesAnswer(t *testing.T) {
+	p := aPool("192.0.2.200-192.0.2.209")
+	p.Status.Announcements = []networkv1alpha1.LoadBalancerAnnouncement{{Address: "192.0.2.200", Node: "n2"}}
+	b := newBed(t, []string{"n1"}, p, aService("web", on("192.0.2.200")))
+	_, nn := kindtest.Node(t, 2, "46")
+	nn.Spec.Zone = "east"
+	b.Update(nn)
+	rows := b.ReconcileKind(topology.KindLoadBalancerPool, "", "pool").Units[topology.LoadBalancerPoolKey("pool")]
+	if state := poolState(b); !strings.Contains(state, "192.0.2.200@n2") || len(rows) > 0 {
+		t.Errorf("with n2 in a zone: %s, rows %v", state, rows)
+	}
+}
+
 // While the database is away, nothing is decided.
 func TestDatabaseIsAway(t *testing.T) {
 	b := newBed(t, nil, aPool("192.0.2.200-192.0.2.209"), aService("web", on("192.0.2.200")))

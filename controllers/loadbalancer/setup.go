@@ -34,9 +34,9 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		addresses.written = maps.Clone(origin.written)
 	}
 	pools := &Pools{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers,
-		Reachable: env.Observed.AgentReachable, Announcing: env.Settings.Announcing}
+		Reachable: env.Observed.AgentReachable, Zone: env.Zone, Announcing: env.Settings.Announcing}
 	return []*kind.Kind{{
-		Name: KindAddresses, Reconciler: addresses,
+		Name: KindAddresses, Decides: true, Reconciler: addresses,
 		Owner: func() client.Object { return &corev1.Service{} },
 		Watches: []kind.Watch{
 			kind.Of(&corev1.Service{}, predicate.Funcs{UpdateFunc: requestChanged}),

@@ -88,6 +88,7 @@ type Reconciler struct {
 	Events    events.EventRecorder
 	Observed  kind.Observed
 	Settings  kind.Settings
+	Zone      kind.Zone
 
 	indexed            bool // the client has the index byRefusal
 	started            sync.Once
@@ -108,6 +109,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	r.setDriftMode(&cn)
+	if r.Zone.Follows() {
+		return ctrl.Result{}, r.follow(ctx, &cn)
+	}
 	plan, invalid, err := r.judge(ctx, &cn) // nodes wait for it, whether or not the database is connected
 	if apierrors.IsConflict(err) || errors.Is(err, errBehind) {
 		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
@@ -136,6 +140,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, applied
 }
 
+// follow applies the rows of the networks that the cluster's operator has judged.
+func (r *Reconciler) follow(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) error {
+	if facts.AwaitsJudgement(cn) || r.Database.Refused() != nil {
+		return nil // a change of the status, or the next connection, enqueues it again
+	}
+	plan, err := facts.PlanInForce(cn)
+	if err != nil {
+		return nil // the cluster's operator reports it
+	}
+	if plan.Pending { // without a Node, networks are not judged at all
+		var nodes corev1.NodeList
+		if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil || len(nodes.Items) > 0 { // they are only counted
+			return err
+		}
+	}
+	return ovndb.IgnorePending(r.apply(ctx, plan))
+}
+
 // awaitConnection returns when the database is connected or refused, or after a delay. The delay is longer while no attempt
 // to connect has failed, so that a slow copy of the database is not reported as an outage.
 func (r *Reconciler) awaitConnection(ctx context.Context) {
@@ -158,9 +180,11 @@ func (r *Reconciler) apply(ctx context.Context, plan facts.Plan) error {
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: "kube-system"}, &system); err != nil {
 		return fmt.Errorf("identity of the cluster: %w", err)
 	}
-	var err error
-	if plan.Floating, err = r.floating(ctx); err != nil {
-		return err
+	if !r.Zone.Follows() { // a zone has no floating addresses
+		var err error
+		if plan.Floating, err = r.floating(ctx); err != nil {
+			return err
+		}
 	}
 	var routes networkv1alpha1.ExternalRouteList
 	if err := r.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy); err != nil { // they are only counted
@@ -224,7 +248,7 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		mtu: mtuMismatch(cn.Spec.MTU, cn.Spec.Encapsulation.Encryption, networks.Items), services: serviceMismatch(plan, services),
 		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Settings.Version,
 		rollout: cn.Status.Rollout, databases: cn.Status.Databases,
-		relays: cn.Status.Relays, wanted: cn.Spec.Databases.Relays.Count,
+		relays: cn.Status.Relays, wanted: cn.Spec.Databases.Relays.Count, zones: cn.Status.Zones,
 		egress: egress.Items, furthers: furthers.Items,
 		unreached: r.unreached(), denied: denied, held: facts.HeldNetworks(cn.Status.Networks),
 		apiServers: apiServers, leaving: facts.LeavingNetworks(cn.Status.Networks), outdated: outdatedPods(r.Addresses),
@@ -278,7 +302,7 @@ func (r *Reconciler) unreached() []string {
 }
 
 // specOrStatusChanged passes updates of a ClusterNetwork by other programs: of its spec, of the upgrade, of the
-// databases' members and relays, and of its removal.
+// databases' members, relays and zones, and of its removal.
 func specOrStatusChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
@@ -286,6 +310,7 @@ func specOrStatusChanged(e event.UpdateEvent) bool {
 		!equality.Semantic.DeepEqual(before.Status.Rollout, after.Status.Rollout) ||
 		!equality.Semantic.DeepEqual(before.Status.Databases, after.Status.Databases) ||
 		!slices.Equal(before.Status.Relays, after.Status.Relays) ||
+		!equality.Semantic.DeepEqual(before.Status.Zones, after.Status.Zones) ||
 		!equality.Semantic.DeepEqual(health.RemovalOf(before), health.RemovalOf(after))
 }
 

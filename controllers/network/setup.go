@@ -23,7 +23,7 @@ var Name = types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
 // Kinds returns the kind of the cluster-wide unit.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Addresses: env.Addresses, Events: env.Events, Observed: env.Observed,
-		Floating: env.Floating, Settings: env.Settings, indexed: true}
+		Floating: env.Floating, Settings: env.Settings, Zone: env.Zone, indexed: true}
 	env.FloatingFreed.Subscribe(func(string) { // the routes of floating addresses may not be needed any more
 		env.Triggers.EnqueueAfter(topology.KindNetwork, Name, env.Settings.CountDelay)
 	})

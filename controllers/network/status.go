@@ -46,6 +46,7 @@ type statusInput struct {
 	databases  *networkv1alpha1.DatabasesStatus // nil with one member, or for databases outside Weft
 	relays     []networkv1alpha1.RelayStatus
 	wanted     int32 // the number of relays
+	zones      []networkv1alpha1.ZoneStatus
 	egress     []networkv1alpha1.EgressIP
 	furthers   []networkv1alpha1.Network
 	unreached  []string                  // nodes that do not respond to the operator through the network

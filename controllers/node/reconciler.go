@@ -65,6 +65,7 @@ type Reconciler struct {
 	PodsOutdated  *kind.Topic[[]string]
 	// Wildcards lists the DNS names with wildcards that nodes observe.
 	Wildcards func(ctx context.Context) ([]string, error)
+	Zone      kind.Zone
 
 	// choosing is held while one node chooses free values, until they are recorded. It must be locked before mu.
 	choosing sync.Mutex
@@ -79,6 +80,9 @@ type Reconciler struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if r.Zone.Follows() {
+		return ctrl.Result{}, r.follow(ctx, req.NamespacedName)
+	}
 	var node corev1.Node
 	if err := r.Client.Get(ctx, req.NamespacedName, &node); apierrors.IsNotFound(err) {
 		return r.remove(ctx, req.Name)
@@ -137,7 +141,10 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 	settings := facts.Settings{Wildcards: wildcards, Encryption: protection,
 		MTU: cn.Status.MTU, Encapsulation: cn.Spec.Encapsulation, Gateway: gateway,
 		DNS: cn.Spec.DNS, ReservedPorts: cn.Spec.ReservedPorts, HostPorts: cn.Spec.HostPorts, PhysicalNetworks: physical,
-		Idle: r.Addresses.Idle(node.Name), Full: r.Addresses.Lacking(node.Name), Relays: facts.NodeRelays(node.Name, cn.Status.Relays)}
+		Idle: r.Addresses.Idle(node.Name), Full: r.Addresses.Lacking(node.Name), Zoned: len(cn.Spec.Zones) > 0}
+	if err := r.addZone(ctx, node, cn, &settings); err != nil {
+		return ctrl.Result{}, err
+	}
 	nn, err := r.ensure(ctx, node, plan, settings, cn.Spec.Gateway.MaxMoving)
 	if errors.Is(err, errPending) {
 		return r.awaitJudgement()
@@ -149,7 +156,10 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 		return ctrl.Result{}, err
 	}
 	applied := r.apply(ctx, nn, plan)
-	reportErr := r.report(ctx, nn, applied)
+	var reportErr error
+	if !r.Zone.Elsewhere(nn) {
+		reportErr = r.report(ctx, nn, applied)
+	}
 	if ovndb.IsPending(applied) {
 		applied = nil // the engine retries by itself
 	}
@@ -322,5 +332,9 @@ func (r *Reconciler) apply(ctx context.Context, nn *networkv1alpha1.NodeNetwork,
 	}
 	read.Multicast = plan.Multicast
 	r.setAddresses(read)
-	return r.Database.Apply(ctx, topology.NodeUnit(read))
+	want := topology.NodeUnit(read)
+	if r.Zone.Elsewhere(nn) {
+		want = topology.Elsewhere(want)
+	}
+	return r.Database.Apply(ctx, want)
 }

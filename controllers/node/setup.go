@@ -28,7 +28,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Live: env.Live, Database: env.Database, Addresses: env.Addresses,
 		Events: env.Events, Triggers: env.Triggers,
 		Floating: env.Floating, SubnetsSet: &env.SubnetsSet, AddressesLost: &env.AddressesLost, PodsOutdated: &env.PodsOutdated,
-		Wildcards: func(ctx context.Context) ([]string, error) { return env.Wildcards(ctx) }}
+		Wildcards: func(ctx context.Context) ([]string, error) { return env.Wildcards(ctx) }, Zone: env.Zone}
 	env.WildcardsChanged.Subscribe(func(struct{}) {
 		for _, request := range r.allNodes(context.Background(), nil) {
 			r.Triggers.Enqueue(topology.KindNode, request.NamespacedName)
@@ -155,7 +155,7 @@ func planChanged(e event.UpdateEvent) bool {
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
 	return !ok || !ok2 || before.Generation != after.Generation || before.Status.MTU != after.Status.MTU ||
 		!facts.SameNetworks(before.Status.Networks, after.Status.Networks) ||
-		!slices.Equal(relaysInUse(before), relaysInUse(after))
+		!slices.Equal(relaysInUse(before), relaysInUse(after)) || !equality.Semantic.DeepEqual(before.Status.Zones, after.Status.Zones)
 }
 
 // relaysInUse returns the names of the relays that nodes use, and their addresses.

@@ -60,7 +60,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 		Watches(&appsv1.DaemonSet{}, one, builder.WithPredicates(changed())).
 		Watches(&appsv1.Deployment{}, one, builder.WithPredicates(changed())).
 		Watches(&corev1.Pod{}, one, builder.WithPredicates(podChanged())).
-		Watches(&networkv1alpha1.NodeNetwork{}, one, builder.WithPredicates(predicate.Or(answered(), relayUsers()))).
+		Watches(&networkv1alpha1.NodeNetwork{}, one, builder.WithPredicates(predicate.Or(answered(), relayUsers(), zoneUsers()))).
 		Complete(r)
 }
 
@@ -112,8 +112,15 @@ func (r *Reconciler) keep(ctx context.Context, cn *networkv1alpha1.ClusterNetwor
 	if external, err := r.external(ctx, cn); external || err != nil {
 		return reconcile.Result{}, err
 	}
-	place, ok, err := r.place(ctx, cn)
+	zones, err := r.zoneFacts(ctx, cn)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	place, ok, err := r.place(ctx, cn, zones)
 	if !ok || err != nil {
+		return reconcile.Result{}, err
+	}
+	if place, err = r.zones(ctx, cn, zones, place); err != nil {
 		return reconcile.Result{}, err
 	}
 	if place, err = r.relays(ctx, cn, place); err != nil {
@@ -163,11 +170,9 @@ func (r *Reconciler) external(ctx context.Context, cn *networkv1alpha1.ClusterNe
 	return err == nil, client.IgnoreNotFound(err)
 }
 
-func (r *Reconciler) place(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (place render.Place, ok bool, err error) {
-	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes); err != nil {
-		return place, false, err
-	}
+// place chooses the nodes of the databases of the part of the cluster without a name. ok is false if no node is suitable.
+func (r *Reconciler) place(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, zones render.ZoneFacts) (place render.Place, ok bool,
+	err error) {
 	central := &appsv1.StatefulSet{}
 	if err := r.Client.Get(ctx, r.own(render.Central), central); client.IgnoreNotFound(err) != nil {
 		return place, false, err
@@ -178,12 +183,16 @@ func (r *Reconciler) place(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	}
 	wanted := max(1, int(cn.Spec.Databases.Members))
 	if wanted == 1 && central.Annotations[render.AnnotationClusters] != "" {
-		place = render.Remaining(before, nodes.Items)
+		place = render.Remaining(before, zones.Nodes)
 	}
 	if len(place.Members) == 0 {
-		place = render.PlaceOf(before, nodes.Items, wanted)
+		place = render.PlaceOutside(zones, before, wanted)
 	}
-	r.recordMoved(cn, before, nodes.Items, place)
+	if len(place.Members) == 0 && len(zones.Before) > 0 && len(zones.Nodes) > 0 {
+		r.Events.Eventf(regarding(cn), nil, corev1.EventTypeWarning, "NoNodeForDatabases", "Apply",
+			"every node has a zone's databases, so that none can have those of the part of the cluster without a name; add a node")
+	}
+	r.recordMoved(cn, before, zones.Nodes, place)
 	return place, len(place.Members) > 0, nil
 }
 

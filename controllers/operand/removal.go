@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -78,6 +79,10 @@ func (r *Reconciler) removeAll(ctx context.Context, cn *networkv1alpha1.ClusterN
 			return err
 		}
 	}
+	zoneOperators, zoneDatabases, err := r.zoneWorkloads(ctx, cn)
+	if err != nil {
+		return err
+	}
 	remove := func(names []string) func(context.Context, *networkv1alpha1.ClusterNetwork) (bool, error) {
 		return func(ctx context.Context, _ *networkv1alpha1.ClusterNetwork) (bool, error) { return r.gone(ctx, names) }
 	}
@@ -85,9 +90,9 @@ func (r *Reconciler) removeAll(ctx context.Context, cn *networkv1alpha1.ClusterN
 		message string
 		do      func(context.Context, *networkv1alpha1.ClusterNetwork) (done bool, err error)
 	}{
-		{step.Message, remove(render.RemovedFirst)},
+		{step.Message, remove(slices.Concat(render.RemovedFirst, zoneOperators))},
 		{"DaemonSet " + render.Uninstall + " removes the network from the nodes", r.nodesCleared},
-		{"Open vSwitch and OVN's databases are removed", remove(render.RemovedLast)},
+		{"Open vSwitch and OVN's databases are removed", remove(slices.Concat(render.RemovedLast, zoneDatabases))},
 	} {
 		if done, err := stage.do(ctx, cn); err != nil || !done {
 			return errors.Join(err, r.writeRemoving(ctx, cn, health.Removing(step.Reason, stage.message)))

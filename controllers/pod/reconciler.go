@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam"
@@ -68,6 +69,7 @@ type Reconciler struct {
 	Selectors Selectors
 	// Floating gives addresses of IPPools.
 	Floating *claim.Claimer
+	Zone     kind.Zone
 	// CountDelay is how long the ClusterNetwork's count of used addresses may be behind.
 	CountDelay time.Duration
 
@@ -172,6 +174,15 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	}
 	if err != nil || nn.Status.Chassis == "" {
 		return r.park(ctx, pod, by)
+	}
+	if r.Zone.Elsewhere(&nn) {
+		return r.follow(ctx, pod, &nn, by)
+	}
+	if len(nn.Spec.TransitAddresses) > 0 {
+		r.restorePod(ctx, pod) // if another zone's operator gave it addresses that could not be claimed when it followed the pod
+	}
+	if err := r.checkZone(ctx, pod); err != nil {
+		return r.wait(ctx, pod, err)
 	}
 	if r.outlives(pod) {
 		if err := r.removePort(ctx, name); err != nil {

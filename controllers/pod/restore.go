@@ -199,12 +199,7 @@ func (r *Reconciler) restorePod(ctx context.Context, pod *corev1.Pod) {
 	if _, _, known := r.Addresses.Get(ownerOf(pod)); known || !facts.WantsPort(pod) || len(pod.Status.PodIPs) == 0 {
 		return
 	}
-	var had topology.PortAssignment
-	for _, ip := range pod.Status.PodIPs {
-		if address, err := netip.ParseAddr(ip.IP); err == nil {
-			had.Addresses = append(had.Addresses, address)
-		}
-	}
+	had := topology.PortAssignment{Addresses: addressesOf(pod)}
 	if request, err := requestOf(pod); err == nil {
 		had.MAC = request.MAC
 	}

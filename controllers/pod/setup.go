@@ -33,7 +33,7 @@ const (
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Reserved: env.Reserved, Addresses: env.Addresses,
 		Events: env.Events, Triggers: env.Triggers,
-		Selectors: env.Selectors, Floating: env.Floating, CountDelay: env.Settings.CountDelay}
+		Selectors: env.Selectors, Floating: env.Floating, Zone: env.Zone, CountDelay: env.Settings.CountDelay}
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPod); ok {
 		r.rememberFrom(origin)
 	}
@@ -58,8 +58,9 @@ func Kinds(env *kind.Env) []*kind.Kind {
 func (r *Reconciler) watches() []kind.Watch {
 	return []kind.Watch{
 		kind.On(&corev1.Pod{}, &newcomersFirst{}, predicate.Funcs{UpdateFunc: portChanged}),
+		kind.On(&corev1.Pod{}, &handler.EnqueueRequestForObject{}, onlyUpdates(r.addressed)),
 		kind.Map(&networkv1alpha1.NodeNetwork{}, r.podsOf,
-			predicate.Funcs{UpdateFunc: nodeChanged, DeleteFunc: func(event.DeleteEvent) bool { return false }}),
+			predicate.Funcs{UpdateFunc: nodeChanged, DeleteFunc: r.wasElsewhere}),
 		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.podsIn, onlyUpdates(policyChanged)),
 		kind.On(&corev1.Pod{}, r.yielding()),
 		kind.On(&corev1.Service{}, r.contesting()),
@@ -182,6 +183,7 @@ func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
 	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis || before.Spec.MTU != after.Spec.MTU ||
+		before.Spec.Zone != after.Spec.Zone ||
 		!equality.Semantic.DeepEqual(before.Spec.DNS, after.Spec.DNS) ||
 		!equality.Semantic.DeepEqual(before.Spec.PodSubnets, after.Spec.PodSubnets)
 }

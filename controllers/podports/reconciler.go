@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/health"
@@ -64,6 +65,7 @@ type Reconciler struct {
 	Selectors Selectors
 	// Floating gives addresses of IPPools.
 	Floating *claim.Claimer
+	Zone     kind.Zone
 	// CountDelay is how long a Network's count of attachments may be behind.
 	CountDelay time.Duration
 
@@ -95,6 +97,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, r.keep(ctx, req.NamespacedName, nil)
 	case err != nil:
 		return ctrl.Result{}, err
+	case r.Zone.Elsewhere(&nn): // its chassis does not have the Network's switch
+		return ctrl.Result{}, errors.Join(r.keep(ctx, req.NamespacedName, nil), r.report(ctx, &pod, networkv1alpha1.ReasonInvalidRequest,
+			[]string{fmt.Sprintf("zone %s of node %s attaches no further networks", nn.Spec.Zone, nn.Name)}))
 	case nn.Status.Chassis == "":
 		_, err := r.stay(ctx, &pod)
 		return ctrl.Result{}, err // the agent's report enqueues the pod

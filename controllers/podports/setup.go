@@ -34,7 +34,7 @@ const (
 // Kinds returns the kind of pods' ports on Networks.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers, Addresses: env.NetworkAddresses,
-		Selectors: env.Selectors, Floating: env.Floating, CountDelay: env.Settings.CountDelay, restored: &restoration{}}
+		Selectors: env.Selectors, Floating: env.Floating, Zone: env.Zone, CountDelay: env.Settings.CountDelay, restored: &restoration{}}
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPodPorts); ok {
 		// Before the first pod that requests a network, nothing was restored. A plan cannot do that; if it fails here, the plan says so.
 		_ = origin.restore(context.Background())
@@ -136,6 +136,7 @@ func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
 	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis || before.Spec.NodeID != after.Spec.NodeID ||
+		before.Spec.Zone != after.Spec.Zone ||
 		!slices.Equal(before.Status.PhysicalNetworks, after.Status.PhysicalNetworks) ||
 		!slices.Equal(before.Spec.PhysicalNetworks, after.Spec.PhysicalNetworks)
 }

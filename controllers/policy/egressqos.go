@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -59,7 +60,8 @@ func (r *QoS) use(ctx context.Context, qos *networkv1alpha1.EgressQoS) (read fac
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return read, nil, err
 	}
-	read, invalid = facts.ParseEgressQoS(qos, facts.LocalNodes(nodes.Items))
+	own := slices.DeleteFunc(nodes.Items, func(nn networkv1alpha1.NodeNetwork) bool { return r.Zone.Elsewhere(&nn) })
+	read, invalid = facts.ParseEgressQoS(qos, facts.LocalNodes(own))
 	return read, invalid, r.Selectors.Use(ctx, topology.EgressQoSKey(qos.Namespace), topology.EgressQoSSelectors(read),
 		world{r.Client}.pods)
 }
@@ -113,17 +115,18 @@ func (r *QoS) kind() *kind.Kind {
 		Watches: []kind.Watch{
 			kind.Of(&networkv1alpha1.EgressQoS{}, predicate.Funcs{UpdateFunc: qosChanged}),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.all, predicate.Funcs{
-				CreateFunc: func(e event.CreateEvent) bool { return inLocalMode(e.Object) },
-				DeleteFunc: func(e event.DeleteEvent) bool { return inLocalMode(e.Object) },
-				UpdateFunc: func(e event.UpdateEvent) bool { return inLocalMode(e.ObjectOld) != inLocalMode(e.ObjectNew) },
+				CreateFunc: func(e event.CreateEvent) bool { return r.isLocal(e.Object) },
+				DeleteFunc: func(e event.DeleteEvent) bool { return r.isLocal(e.Object) },
+				UpdateFunc: func(e event.UpdateEvent) bool { return r.isLocal(e.ObjectOld) != r.isLocal(e.ObjectNew) },
 			}),
 		},
 	}
 }
 
-func inLocalMode(o client.Object) bool {
+// isLocal reports whether a node of the zone is in Local mode.
+func (r *QoS) isLocal(o client.Object) bool {
 	nn, ok := o.(*networkv1alpha1.NodeNetwork)
-	return ok && facts.InLocalMode(nn)
+	return ok && facts.InLocalMode(nn) && !r.Zone.Elsewhere(nn)
 }
 
 // qosChanged passes changes of the spec and the status, including our own writes. Conditions that equal an outdated

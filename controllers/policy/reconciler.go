@@ -46,6 +46,7 @@ type Reconciler struct {
 	Selectors *selection.Selectors
 	Events    events.EventRecorder
 	Triggers  *trigger.Set
+	Zone      kind.Zone
 	// Names records which policies name the sets of DNS names, and Answers has the names' addresses.
 	Names   *kind.SetUsers
 	Answers Answers

@@ -22,7 +22,7 @@ const workers = 8
 // Kinds returns the kinds of policies' units, and of the port groups and address sets that they use.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Selectors: env.Selectors, Events: env.Events, Triggers: env.Triggers,
-		Names: &env.PolicyNames, Answers: env.Names}
+		Zone: env.Zone, Names: &env.PolicyNames, Answers: env.Names}
 	env.Selectors.LoadFrom(r.load)
 	kinds := []*kind.Kind{
 		r.sets(topology.KindPodGroup),

@@ -9,6 +9,7 @@ import (
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/controllers/campaign"
 	"github.com/weft-network/weft/controllers/egressip"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/leadership"
 	"github.com/weft-network/weft/pkg/metrics"
 	"github.com/weft-network/weft/pkg/options"
@@ -60,7 +61,7 @@ func (p *program) setup(mgr ctrl.Manager) (stopped func(error), err error) {
 	if err := ensureDefinitions(context.Background(), mgr.GetConfig()); err != nil {
 		return nil, err
 	}
-	engine, err := controllers.Setup(mgr, controllers.Options{Northbound: p.options.Northbound,
+	engine, err := controllers.Setup(mgr, controllers.Options{Zone: kind.Zone(p.options.Zone), Northbound: p.options.Northbound,
 		TLS: ovndb.TLS(p.options.TLS), Observer: p.metrics, Violations: p.metrics.Violations,
 		Reported: p.metrics.Reported, Programmed: p.metrics.Programmed, Propagated: p.metrics.Propagated,
 		CountDelay: controllers.CountDelay, AdminSocket: p.options.AdminSocket, ResolvConf: p.options.ResolvConf,

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -37,6 +38,7 @@ type Reconciler struct {
 	Database Database
 	Reserved lookup.Lookup
 	Events   events.EventRecorder
+	Zone     kind.Zone
 
 	latency latency
 }
@@ -111,7 +113,8 @@ func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service) ([]fact
 		r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
-	return facts.ServiceNodes(service, nodes.Items, networks.Items), nil
+	own := slices.DeleteFunc(networks.Items, func(nn networkv1alpha1.NodeNetwork) bool { return r.Zone.Elsewhere(&nn) })
+	return facts.ServiceNodes(service, nodes.Items, own), nil
 }
 
 // sharing lists the services that have an address of this one, without duplicates.

@@ -75,7 +75,7 @@ func IndexByExposed(o client.Object) []string {
 // no balancer is created, or cut down, from a part of its endpoints.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := (&Reconciler{Client: env.Client, Database: env.Database, Reserved: env.Reserved,
-		Events: env.Events}).Measure(env.Settings.Programmed)
+		Events: env.Events, Zone: env.Zone}).Measure(env.Settings.Programmed)
 	return []*kind.Kind{{
 		Name: topology.KindService, Workers: workers, Reconciler: r,
 		Owner: func() client.Object { return &corev1.Service{} },
@@ -141,7 +141,7 @@ func nodeChanged(e event.UpdateEvent) bool {
 func networkChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis ||
+	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis || before.Spec.Zone != after.Spec.Zone ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
 }
 

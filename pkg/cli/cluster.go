@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
 // defaultNamespace is the operator's namespace in config/default.
@@ -22,8 +24,10 @@ type cluster struct {
 	// namespace is the operator's namespace. Objects without a namespace use the namespace of the kubeconfig's
 	// context, as with kubectl.
 	namespace string
-	warnings  rest.WarningHandler
-	command   context.Context // ends requests when the command ends
+	// zone is the zone whose operator and databases a command uses; empty is the part of the cluster without a name.
+	zone     string
+	warnings rest.WarningHandler
+	command  context.Context // ends requests when the command ends
 }
 
 // newCluster returns the cluster of a command. The API server's warnings go to errs, each once, as with kubectl.
@@ -36,9 +40,28 @@ func (c *cluster) bind(flags *pflag.FlagSet) {
 	c.rules = *clientcmd.NewDefaultClientConfigLoadingRules()
 	flags.StringVar(&c.rules.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "", "path of the kubeconfig file")
 	flags.StringVarP(&c.namespace, "namespace", "n", defaultNamespace, "the operator's namespace")
+	flags.StringVar(&c.zone, "zone", "", "zone of the operator and the databases; empty: the part of the cluster without a name")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{} // here -n selects the operator's namespace
 	clientcmd.BindOverrideFlags(&c.overrides, flags, names)
+}
+
+// ofZone returns the name that a workload, a lease or a component has in the zone.
+func (c *cluster) ofZone(name string) string {
+	if c.zone == "" {
+		return name
+	}
+	return name + "-" + c.zone
+}
+
+// in returns the cluster with another zone, unless the user has named one.
+func (c *cluster) in(zone networkv1alpha1.ZoneName) *cluster {
+	if c.zone != "" {
+		return c
+	}
+	other := *c
+	other.zone = string(zone)
+	return &other
 }
 
 func (c *cluster) loader() clientcmd.ClientConfig {

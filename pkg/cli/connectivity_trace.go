@@ -27,7 +27,7 @@ func (b *bed) explain(ctx context.Context, failed []*connectivity.Diagnosis) {
 			tracing = &traceQuestions{}
 			tracing.ends, tracing.failed = readEnds(ctx, b.target)
 			if tracing.failed == nil {
-				tracing.tracer, tracing.failed = b.target.findTracer(ctx)
+				tracing.tracer, tracing.failed = b.target.findTracers(ctx, tracing.ends.zoned)
 			}
 		}
 		d.Verdict = tracing.verdict(ctx, b.target, strings.Fields(args))
@@ -42,7 +42,7 @@ func (b *bed) explain(ctx context.Context, failed []*connectivity.Diagnosis) {
 // traceQuestions are the traces of a check.
 type traceQuestions struct {
 	ends   *ends
-	tracer *remoteTracer
+	tracer *tracers
 	failed error // why nothing can be traced
 	notes  []string
 }
@@ -66,7 +66,7 @@ func (t *traceQuestions) verdict(ctx context.Context, target *cluster, args []st
 	questions, err := command.questions(ctx, t.ends, args[0], args[1])
 	var findings []trace.Finding
 	if err == nil {
-		findings, err = t.ends.world.Trace(ctx, t.tracer, true, questions...)
+		findings, err = t.ends.world.Trace(ctx, t.tracer.all(), true, questions...)
 	}
 	if err != nil || len(findings) == 0 {
 		return fmt.Sprintf("not traced: %v", err)

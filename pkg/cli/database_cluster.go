@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,7 +50,12 @@ func (c *databaseCluster) Chassis(ctx context.Context) ([]beside.Chassis, error)
 	if err := errors.Join(c.api.List(ctx, &nodes), c.api.List(ctx, &networks)); err != nil {
 		return nil, err
 	}
-	return chassisOf(nodes.Items, networks.Items), nil
+	return chassisOf(nodes.Items, c.own(networks.Items)), nil
+}
+
+// own returns the nodes of the zone whose databases are rebuilt.
+func (c *databaseCluster) own(networks []networkv1alpha1.NodeNetwork) []networkv1alpha1.NodeNetwork {
+	return slices.DeleteFunc(networks, func(nn networkv1alpha1.NodeNetwork) bool { return string(nn.Spec.Zone) != c.cluster.zone })
 }
 
 // chassisOf returns the chassis of the nodes whose agents have reported.
@@ -83,10 +89,15 @@ func encapsulation(t networkv1alpha1.EncapsulationType) string {
 // Ports implements rebuild.Kubernetes.
 func (c *databaseCluster) Ports(ctx context.Context) ([]string, error) {
 	var pods corev1.PodList
-	if err := c.api.List(ctx, &pods); err != nil {
+	var networks networkv1alpha1.NodeNetworkList
+	if err := errors.Join(c.api.List(ctx, &pods), c.api.List(ctx, &networks)); err != nil {
 		return nil, err
 	}
-	return portsOf(pods.Items), nil
+	elsewhere := map[string]bool{}
+	for i := range networks.Items {
+		elsewhere[networks.Items[i].Name] = string(networks.Items[i].Spec.Zone) != c.cluster.zone
+	}
+	return portsOf(slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return elsewhere[p.Spec.NodeName] })), nil
 }
 
 // portsOf returns the ports of the pods that have an address of the network and have not ended.

@@ -26,7 +26,7 @@ import (
 const (
 	// leaseName is the operator's lease. Its holder is the UID of the leading pod.
 	leaseName = "weft-operator"
-	// operatorLabels select the operator's pods. operatorContainer is the container of the operator.
+	// operatorLabels select the operator's pods, with the zone after it. operatorContainer is the container of the operator.
 	operatorLabels    = "app.kubernetes.io/component=operator"
 	operatorContainer = "operator"
 	operatorProgram   = "/usr/bin/weft"
@@ -54,16 +54,16 @@ func (c *cluster) findOperator(ctx context.Context) (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	lease, err := api.CoordinationV1().Leases(c.namespace).Get(ctx, leaseName, metav1.GetOptions{})
+	lease, err := api.CoordinationV1().Leases(c.namespace).Get(ctx, c.ofZone(leaseName), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("%w: the lease %s/%s does not exist; "+
 			"kubectl weft status shows why, and -n selects the operator's namespace",
-			errNoLeader, c.namespace, leaseName)
+			errNoLeader, c.namespace, c.ofZone(leaseName))
 	}
 	if err != nil {
 		return nil, err
 	}
-	pods, err := api.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: operatorLabels})
+	pods, err := api.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.ofZone(operatorLabels)})
 	if err != nil {
 		return nil, err
 	}

@@ -44,9 +44,14 @@ The verdict is in the first line, and the packet's way below it. OVN decides: ov
 ovn-northd's flows beside the databases, in the pod of component "central". This requires permission
 for "kubectl exec" in that pod. No packet is sent, and nothing is written.
 
+In a cluster with zones, a packet is traced in the databases of the zone where it is: the zone of its
+sender's node, or of the node by which a client outside enters, and from there on the zone of the node
+that its tunnel leads to. With --zone, only the databases of that zone are read.
+
 With --with -f FILE the answer is as if the manifests were applied: the API server and the operator plan
 them, as kubectl weft plan does, and an ovn-northd of its own computes the flows in a copy of the
-databases, which is removed afterwards. FROM and TO must exist already.
+databases, which is removed afterwards. FROM and TO must exist already. In each zone on the way the
+zone's operator plans them.
 
 Exit codes: 0 allowed, 1 dropped or rejected, 2 unknown or an error. With several verdicts, the worst
 counts.`
@@ -129,7 +134,7 @@ func (t *traceCommand) answer(ctx context.Context, in io.Reader, from, to string
 	if err != nil {
 		return traceAnswer{}, err
 	}
-	live, err := t.cluster.findTracer(ctx)
+	live, err := t.cluster.findTracers(ctx, e.zoned)
 	if err != nil {
 		return traceAnswer{}, err
 	}
@@ -145,7 +150,7 @@ func (t *traceCommand) answer(ctx context.Context, in io.Reader, from, to string
 	if err != nil {
 		return traceAnswer{}, err
 	}
-	return newTraceAnswer(e.world, findings, slices.Concat(stale, notes, e.notes(questions)), t.raw), nil
+	return newTraceAnswer(e.world, findings, slices.Concat(stale, notes(), e.notes(questions)), t.raw), nil
 }
 
 // readEnds reads the nodes of a cluster.

@@ -29,6 +29,8 @@ type ends struct {
 	networks  map[string]*networkv1alpha1.NodeNetwork
 	// problems is the list in the ClusterNetwork's status.
 	problems []networkv1alpha1.Problem
+	// zoned means that the cluster has zones.
+	zoned bool
 }
 
 // readWorld reads the nodes, and the problems of the whole network.
@@ -43,10 +45,11 @@ func (e *ends) readWorld(ctx context.Context) error {
 	if err := e.api.Get(ctx, name, &cluster); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	e.problems = cluster.Status.Problems
+	e.problems, e.zoned = cluster.Status.Problems, len(cluster.Spec.Zones) > 0
 	e.world, e.networks = trace.World{}, map[string]*networkv1alpha1.NodeNetwork{}
 	for i := range networks.Items {
 		nn := &networks.Items[i]
+		e.zoned = e.zoned || nn.Spec.Zone != "" // a zone that was removed has nodes until they have left
 		at := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == nn.Name })
 		if at < 0 {
 			continue // being removed

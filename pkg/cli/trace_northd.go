@@ -24,21 +24,22 @@ func (t *remoteTracer) northdNotes(ctx context.Context) ([]string, error) {
 		case answer.Northd == nil:
 			return nil, nil // an older version, which does not say
 		case answer.Northd.Status == "active":
-			return northdNote([]trace.NorthdState{*answer.Northd}), nil
+			return northdNote(t.of, []trace.NorthdState{*answer.Northd}), nil
 		default:
 			states = append(states, *answer.Northd)
 		}
 	}
-	return northdNote(states), nil
+	return northdNote(t.of, states), nil
 }
 
-// northdNote is the note about the states, or nil if the flows are as new as the northbound database.
-func northdNote(states []trace.NorthdState) []string {
+// northdNote is the note about the states of ovn-northd, or nil if the flows are as new as the northbound database. of names the part
+// of the network.
+func northdNote(of string, states []trace.NorthdState) []string {
 	why := trace.Stale(states)
 	if why == "" {
 		return nil
 	}
 	p := health.New(networkv1alpha1.AreaControlPlane, networkv1alpha1.StateUnavailable, networkv1alpha1.ReasonNorthdSilent, "",
 		why+", so newer changes are neither in the dataplane nor in this answer")
-	return linesOf("the whole network", []networkv1alpha1.Problem{p})
+	return linesOf(of, []networkv1alpha1.Problem{p})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,9 +25,13 @@ const (
 	ovnProgram      = "/usr/bin/weft-ovn"
 )
 
+// errNoDatabases means that no pod of the databases runs.
+var errNoDatabases = errors.New("no running pod of the OVN databases")
+
 // remoteTracer runs "weft-ovn trace" in a pod of the databases.
 type remoteTracer struct {
 	inPod
+	of      string       // the part of the network whose databases they are, in notes
 	members []corev1.Pod // the running pods of the databases; the tracer's own is the first
 }
 
@@ -40,16 +45,21 @@ func (c *cluster) findTracer(ctx context.Context) (*remoteTracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods, err := api.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: centralLabels})
+	pods, err := api.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.ofZone(centralLabels)})
 	if err != nil {
 		return nil, err
 	}
 	members := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !runsNorthd(p) })
 	if len(members) == 0 {
-		return nil, fmt.Errorf("namespace %s has no running pod of the OVN databases (%s): kubectl weft status shows why, -n selects "+
-			"Weft's namespace, and with databases outside the cluster run ovn-trace beside them", c.namespace, centralLabels)
+		return nil, fmt.Errorf("namespace %s has %w (%s): kubectl weft status shows why, -n selects "+
+			"Weft's namespace, and with databases outside the cluster run ovn-trace beside them", c.namespace, errNoDatabases,
+			c.ofZone(centralLabels))
 	}
-	return &remoteTracer{inPod{config, api, &members[0]}, members}, nil
+	of := "the whole network"
+	if c.zone != "" {
+		of = trace.ZoneText(networkv1alpha1.ZoneName(c.zone))
+	}
+	return &remoteTracer{inPod{config, api, &members[0]}, of, members}, nil
 }
 
 func runsNorthd(pod corev1.Pod) bool {

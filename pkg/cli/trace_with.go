@@ -1,13 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 
-	"github.com/weft-network/weft/pkg/admin"
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/trace"
 )
 
@@ -34,11 +34,12 @@ func (t *traceCommand) checkWith() error {
 	return nil
 }
 
-// planned returns a tracer that answers as if the manifests were applied, and the notes of the plan. The leading
-// operator plans them; without a change it is the same tracer.
-func (t *traceCommand) planned(ctx context.Context, in io.Reader, tracer trace.Tracer) (trace.Tracer, []string, error) {
+// planned returns a tracer that answers as if the manifests were applied. notes returns the notes of the plan, after the trace. The
+// leading operator plans the manifests, and in a cluster with zones the operator of each zone that packets pass. Without a change the
+// tracer is that of the live databases.
+func (t *traceCommand) planned(ctx context.Context, in io.Reader, live *tracers) (tracer trace.Tracer, notes func() []string, err error) {
 	if !t.with {
-		return tracer, nil, nil
+		return live.all(), func() []string { return nil }, nil
 	}
 	documents, err := readFiles(t.files, in)
 	if err != nil {
@@ -48,19 +49,14 @@ func (t *traceCommand) planned(ctx context.Context, in io.Reader, tracer trace.T
 	if err != nil {
 		return nil, nil, err
 	}
-	stored, notes, err := (&plan{cluster: t.cluster}).dryRun(ctx, o, documents)
+	stored, first, err := (&plan{cluster: t.cluster}).dryRun(ctx, o, documents)
 	if err != nil {
 		return nil, nil, err
 	}
-	var answer admin.Operations
-	if err := o.query(ctx, stored, &answer, "operations"); err != nil {
-		return nil, nil, err
+	if live.only == nil {
+		zones := &plannedZones{tracers: live, stored: stored.Bytes(), found: map[networkv1alpha1.ZoneName]trace.Tracer{}, notes: first}
+		return trace.Zones(zones.in), func() []string { return zones.notes }, nil
 	}
-	notes = append(notes, answer.Notes...)
-	if len(answer.Operations) == 0 {
-		return tracer, append(notes, "the manifests change nothing: this is the answer of the present state"), nil
-	}
-	notes = append(notes, fmt.Sprintf("as if the manifests were applied: %s in a copy of the databases",
-		several(len(answer.Operations), "operation")))
-	return changedTracer{tracer, answer.Operations}, notes, nil
+	tracer, more, err := operationsOf(ctx, o, live.all(), bytes.NewReader(stored.Bytes()), "")
+	return tracer, func() []string { return append(first, more...) }, err
 }

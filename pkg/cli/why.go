@@ -109,6 +109,9 @@ func readWhy(ctx context.Context, target *cluster, name string) (*whyFacts, erro
 	} else if f.pod.Spec.NodeName != "" && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
+	if f.network != nil {
+		target = target.in(f.network.Spec.Zone)
+	}
 	return f, f.readProgress(ctx, target)
 }
 

@@ -36,14 +36,17 @@ func NodeSpec(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []networkv
 	if err := setMACs(&want, have, subnets); err != nil {
 		return have, err
 	}
-	want.JoinAddresses = nil
+	want.JoinAddresses, want.TransitAddresses = nil, nil
+	if settings.Zoned {
+		want.TransitAddresses = transitAddresses(id, plan)
+	}
 	for _, join := range plan.joinSubnets() {
 		// The cluster router has the first address, so node N has address N+1.
 		want.JoinAddresses = append(want.JoinAddresses, interfaceAddress(ipam.Host(join, id+1), join))
 	}
 	if plan.Pending {
 		want.ClusterSubnets, want.ServiceSubnets, want.JoinAddresses = have.ClusterSubnets, have.ServiceSubnets, have.JoinAddresses
-		want.LeavingSubnets = have.LeavingSubnets
+		want.LeavingSubnets, want.TransitAddresses = have.LeavingSubnets, have.TransitAddresses
 		return settings.of(want), nil
 	}
 	want.ClusterSubnets, want.ServiceSubnets = nil, nil
@@ -65,6 +68,7 @@ func (s Settings) of(want networkv1alpha1.NodeNetworkSpec) networkv1alpha1.NodeN
 	want.Encryption = s.Encryption
 	want.ReservedPorts, want.HostPorts, want.PhysicalNetworks = s.ReservedPorts, s.HostPorts, s.PhysicalNetworks
 	want.Relays, want.Wildcards = s.Relays, s.Wildcards
+	want.Zone, want.Databases = s.Zone, s.Databases
 	return want
 }
 
@@ -87,6 +91,10 @@ type Settings struct {
 	PhysicalNetworks []networkv1alpha1.NodePhysicalNetwork
 	// Relays are the addresses of the node's relays: see NodeRelays.
 	Relays []networkv1alpha1.IP
+	// Zone and Databases are the results of NodeZone. Zoned means that there are zones.
+	Zone      networkv1alpha1.ZoneName
+	Databases []networkv1alpha1.IP
+	Zoned     bool
 	// Wildcards are the same on all nodes.
 	Wildcards *networkv1alpha1.NodeWildcards
 }

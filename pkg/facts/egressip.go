@@ -22,6 +22,10 @@ type CarriedAddress struct {
 	Own netip.Addr
 	// ByHost means that the address leads through the host, in Local mode.
 	ByHost bool
+	// Elsewhere means that the node is in another zone. Then Transit are the node's addresses on the transit switch, and Far the
+	// transit router's on its link to the cluster router.
+	Elsewhere    bool
+	Transit, Far []netip.Addr
 }
 
 // EgressIP holds the facts for topology.EgressIPUnit.
@@ -57,7 +61,8 @@ func ParseEgressIP(e *networkv1alpha1.EgressIP, gateways map[string]Gateway) (Eg
 
 // carry returns an address that the node of a gateway carries.
 func (g Gateway) carry(address netip.Addr) CarriedAddress {
-	carried := CarriedAddress{Address: address, Node: g.Node.Name, Join: g.Join, Clusters: g.Clusters, ByHost: !g.HasRouter()}
+	carried := CarriedAddress{Address: address, Node: g.Node.Name, Join: g.Join, Clusters: g.Clusters, ByHost: !g.HasRouter(),
+		Elsewhere: g.Elsewhere, Transit: g.Transit, Far: g.Far}
 	for _, own := range g.Addresses {
 		if g.SNAT && g.HasRouter() && own.Addr().Is4() == address.Is4() {
 			carried.Own = own.Addr()

@@ -45,6 +45,9 @@ type Gateway struct {
 	MTU int
 	// Alone means that only OVN uses the link outside, so that the gateway router's addresses are not the host's.
 	Alone bool
+	// Elsewhere, Transit and Far are set if the node is in another zone: see CarriedAddress.
+	Elsewhere    bool
+	Transit, Far []netip.Addr
 	// HostAddresses are reached through the management port. They include Addresses unless only OVN uses the link.
 	HostAddresses []netip.Addr
 }

@@ -40,6 +40,8 @@ type Node struct {
 	ManagementMAC net.HardwareAddr
 	// Chassis is the node's OVS system-id. It is empty until the node's agent reports it.
 	Chassis string
+	// Zone is the node's zone. It is empty in the part of the cluster without a name.
+	Zone networkv1alpha1.ZoneName
 	// Multicast means that multicast packets reach only the pods that joined the group, in namespaces that request it.
 	Multicast bool
 }
@@ -85,8 +87,10 @@ func ParseClusterNetwork(cn *networkv1alpha1.ClusterNetwork) (Plan, error) {
 	if plan.Services, err = prefixes("spec.serviceNetwork", cn.Spec.ServiceNetwork); err != nil {
 		return Plan{}, err
 	}
-	plan.Join, err = prefixes("spec.joinSubnet", cn.Spec.JoinSubnet)
-	return plan, err
+	if plan.Join, err = prefixes("spec.joinSubnet", cn.Spec.JoinSubnet); err != nil {
+		return plan, err
+	}
+	return plan, checkTransit(cn.Spec.Zones, slices.Concat(plan.PodNetworks(), plan.Services, plan.Join))
 }
 
 func defaultHostPrefix(cidr netip.Prefix) int {
@@ -145,7 +149,8 @@ func ParseNodeNetwork(nn *networkv1alpha1.NodeNetwork) (Node, error) {
 	if err != nil {
 		return Node{}, fmt.Errorf("NodeNetwork %s: %w", nn.Name, err)
 	}
-	node := Node{Name: nn.Name, ID: int(nn.Spec.NodeID), Subnets: subnets, Leaving: leaving, ManagementMAC: mac, Chassis: nn.Status.Chassis}
+	node := Node{Name: nn.Name, ID: int(nn.Spec.NodeID), Subnets: subnets, Leaving: leaving, ManagementMAC: mac, Chassis: nn.Status.Chassis,
+		Zone: nn.Spec.Zone}
 	if text := nn.Spec.GatewayMACAddress; text != "" {
 		if node.GatewayMAC, err = parseMAC(string(text)); err != nil {
 			return Node{}, fmt.Errorf("NodeNetwork %s: spec.gatewayMACAddress: %w", nn.Name, err)

@@ -64,6 +64,10 @@ var nextSteps = map[string]string{
 		"'app.kubernetes.io/component in (relay, relay-source)' -o wide",
 	networkv1alpha1.ReasonRelaysUnplaced: "add nodes, label nodes as spec.databases.relays.nodeSelector requires, " +
 		"or lower spec.databases.relays.count",
+	networkv1alpha1.ReasonZoneUnavailable: "find out why a pod of the zone, weft-central-* or weft-operator-*, does not work: " +
+		"kubectl -n weft-system get pods -o wide",
+	networkv1alpha1.ReasonZoneStarting: "none, unless it stays: kubectl -n weft-system get pods -o wide " +
+		"shows weft-central-* and weft-operator-*",
 	networkv1alpha1.ReasonDatabaseSchemaTooOld: "upgrade the schema of OVN's database with ovsdb-client convert; " +
 		"Weft then continues by itself",
 	networkv1alpha1.ReasonDatabaseError: "do what the message says, in the OVN northbound database; " +

@@ -23,6 +23,9 @@ func egressInvariants() []Invariant {
 	}
 }
 
+// elsewhere stands for the nodes of other zones.
+const elsewhere = "(elsewhere)"
+
 // egressWhereCarried compares the routers' rows with the status, for nodes that have a router.
 func egressWhereCarried(v *view) (found []Violation) {
 	nats, policies := byUUID(rowsIn[nbdb.NAT](v.Northbound, nbdb.NATTable)),
@@ -52,7 +55,11 @@ func egressWhereCarried(v *view) (found []Violation) {
 		for _, id := range router.Policies {
 			if policy := policies[id]; policy != nil && ownerOf(policy).Kind() == topology.KindEgressIP {
 				for _, hop := range policy.Nexthops {
-					sends[fmt.Sprint(ownerOf(policy), " ", nodes[hop], " ", strings.Contains(hop, ":"))] = true
+					to := nodes[hop]
+					if to == "" && len(v.NodesElsewhere) > 0 {
+						to = elsewhere
+					}
+					sends[fmt.Sprint(ownerOf(policy), " ", to, " ", strings.Contains(hop, ":"))] = true
 				}
 			}
 		}
@@ -60,6 +67,9 @@ func egressWhereCarried(v *view) (found []Violation) {
 	wantTranslates, wantSends := map[string]bool{}, map[string]bool{}
 	for key, e := range v.egress {
 		for _, item := range e.Status.Items {
+			if v.NodesElsewhere[item.Node] && !v.withoutZones() {
+				wantSends[fmt.Sprint(key, " ", elsewhere, " ", strings.Contains(string(item.EgressIP), ":"))] = true
+			}
 			if routers[item.Node] {
 				wantTranslates[fmt.Sprint(key, " ", item.EgressIP, " ", item.Node)] = true
 				wantSends[fmt.Sprint(key, " ", item.Node, " ", strings.Contains(string(item.EgressIP), ":"))] = true
@@ -101,6 +111,14 @@ func egressOfSelected(v *view) (found []Violation) {
 		for _, a := range address.Addresses {
 			replaced := slices.ContainsFunc(translated, func(t netip.Addr) bool { return t.Is4() == a.Is4() })
 			if !replaced && hasFamily(v.egress[topology.EgressIPKey(name)], a.Is4()) {
+				want[fmt.Sprint(topology.EgressIPKey(name), " ", a)] = true
+			}
+		}
+	}
+	for _, pod := range v.away {
+		name := facts.SelectEgressIP(v.EgressIPs, v.Namespaces[pod.Namespace], pod.Labels)
+		for _, a := range statusAddresses(pod) {
+			if name != "" && hasFamily(v.egress[topology.EgressIPKey(name)], a.Is4()) {
 				want[fmt.Sprint(topology.EgressIPKey(name), " ", a)] = true
 			}
 		}

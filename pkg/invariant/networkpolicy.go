@@ -29,12 +29,27 @@ type selectedPods map[string][]selectedPod
 type selectedPod struct {
 	facts.SelectedPod
 	key unit.Key
+	// away are the addresses of a pod elsewhere, which has no port.
+	away []netip.Addr
 }
 
 func (v *view) selectedPods() selectedPods {
 	all := selectedPods{}
 	for key, pod := range v.pods {
-		all[pod.Namespace] = append(all[pod.Namespace], selectedPod{v.selected(pod), key})
+		all[pod.Namespace] = append(all[pod.Namespace], selectedPod{v.selected(pod), key, nil})
+	}
+	for key, pod := range v.away {
+		all[pod.Namespace] = append(all[pod.Namespace], selectedPod{v.selected(pod), key, statusAddresses(pod)})
+	}
+	return all
+}
+
+// statusAddresses returns the addresses in a pod's status.
+func statusAddresses(pod *corev1.Pod) (all []netip.Addr) {
+	for _, ip := range pod.Status.PodIPs {
+		if address, err := netip.ParseAddr(ip.IP); err == nil {
+			all = append(all, address)
+		}
 	}
 	return all
 }
@@ -111,6 +126,11 @@ func policyOfSelected(v *view) []Violation {
 			for _, port := range v.portsOn(selector.Network, pod) {
 				for _, element := range elementsIn(key, port) {
 					want[fmt.Sprint(key, " ", element)] = true
+				}
+			}
+			for _, address := range pod.away {
+				if key.Kind() == topology.KindPodSet && selector.Network == "" {
+					want[fmt.Sprint(key, " ", address)] = true
 				}
 			}
 		})

@@ -178,8 +178,12 @@ func missingAddress(port *nbdb.LogicalSwitchPort, nn *networkv1alpha1.NodeNetwor
 }
 
 // outdated reports whether ClusterNetwork's status lists a pod as older than its node's networks, or may have omitted it
-// because the list is full. Such a pod lacks an address of a family that was added.
+// because the list is full, or because the pod is in a zone and has not reported its addresses. Such a pod lacks an address of a family
+// that was added.
 func (v *view) outdated(pod *corev1.Pod) bool {
+	if nn := v.networks[pod.Spec.NodeName]; nn != nil && nn.Spec.Zone != "" && len(pod.Status.PodIPs) == 0 {
+		return true
+	}
 	if v.ClusterNetwork == nil || v.ClusterNetwork.Status.OutdatedPods == nil {
 		return v.ClusterNetwork == nil
 	}

@@ -9,16 +9,20 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 )
 
 // isUnservable reports whether a pod's request cannot be met: an address that is invalid on its node or used by
 // another port, a MAC that is invalid or used by another port of its switch, floating addresses that the pod does not all
-// hold yet, or an unreadable request.
+// hold yet, Networks or floating addresses in a zone, or an unreadable request.
 func (v *view) isUnservable(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork) bool {
 	if _, err := networkv1alpha1.ParseBandwidth(pod.Annotations); err != nil {
 		return true
+	}
+	if nn.Spec.Zone != "" && (networks.Generation(pod.Annotations) != "" || pod.Annotations[networkv1alpha1.IPPoolAnnotation] != "") {
+		return true // a zone serves neither
 	}
 	return v.areUnservableAddresses(pod, nn) || v.isUnservableMAC(pod) || v.awaitsFloating(pod)
 }

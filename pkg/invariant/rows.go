@@ -57,9 +57,13 @@ func (v *view) dead(owner unit.Key) string {
 		if v.pods[owner] == nil {
 			return "a pod that does not exist or that needs no port"
 		}
-	case topology.KindNode, topology.KindGateway:
+	case topology.KindNode, topology.KindGateway, topology.KindTransitNode:
 		if v.nodes[owner.Name()] == nil {
 			return "a node that does not exist"
+		}
+	case topology.KindTransit:
+		if v.withoutZones() {
+			return "and the cluster has no zones"
 		}
 	case topology.KindEgressIP:
 		if v.egress[owner] == nil {

@@ -27,8 +27,12 @@ type World struct {
 	// ClusterNetwork is nil if none exists.
 	ClusterNetwork *networkv1alpha1.ClusterNetwork
 	Nodes          []corev1.Node
-	NodeNetworks   []networkv1alpha1.NodeNetwork
-	Pods           []corev1.Pod
+	// NodeNetworks and Pods are in the zone whose rows the database has.
+	NodeNetworks []networkv1alpha1.NodeNetwork
+	Pods         []corev1.Pod
+	// NodesElsewhere are the nodes of other zones, and PodsElsewhere their pods.
+	NodesElsewhere map[string]bool
+	PodsElsewhere  []corev1.Pod
 	Services       []corev1.Service
 
 	EgressFirewalls []networkv1alpha1.EgressFirewall
@@ -89,6 +93,7 @@ type view struct {
 	nodes    map[string]*corev1.Node
 	networks map[string]*networkv1alpha1.NodeNetwork // node -> its NodeNetwork
 	pods     map[unit.Key]*corev1.Pod                // pods that need a port
+	away     map[unit.Key]*corev1.Pod                // pods elsewhere that need a port
 	balanced map[unit.Key]bool                       // services with addresses
 	leaving  map[unit.Key]bool                       // services whose pods leave with their addresses
 
@@ -112,7 +117,7 @@ func newView(w World) *view {
 		onSwitch:    map[string][]*nbdb.LogicalSwitch{}, onRouter: map[string][]*nbdb.LogicalRouter{},
 		routerByName: map[string][]*nbdb.LogicalRouterPort{}, owned: map[unit.Key][]*nbdb.LogicalSwitchPort{},
 		nodes: map[string]*corev1.Node{}, networks: map[string]*networkv1alpha1.NodeNetwork{},
-		pods: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, leaving: map[unit.Key]bool{},
+		pods: map[unit.Key]*corev1.Pod{}, away: map[unit.Key]*corev1.Pod{}, balanced: map[unit.Key]bool{}, leaving: map[unit.Key]bool{},
 		firewalls: map[unit.Key]bool{}, policies: map[unit.Key]bool{},
 		balancers: map[unit.Key]*networkv1alpha1.LoadBalancerPool{},
 		egress:    map[unit.Key]*networkv1alpha1.EgressIP{}, furthers: map[string]*networkv1alpha1.Network{},
@@ -133,6 +138,11 @@ func newView(w World) *view {
 	for i := range w.Pods {
 		if pod := &w.Pods[i]; facts.WantsPort(pod) {
 			v.pods[topology.PodKey(pod.Namespace, pod.Name)] = pod
+		}
+	}
+	for i := range w.PodsElsewhere {
+		if pod := &w.PodsElsewhere[i]; facts.WantsPort(pod) {
+			v.away[topology.PodKey(pod.Namespace, pod.Name)] = pod
 		}
 	}
 	for i := range w.FloatingIPs {

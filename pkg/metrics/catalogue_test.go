@@ -83,12 +83,12 @@ func catalogue() []metric {
 func TestCatalogueIsFresh(t *testing.T) {
 	var b strings.Builder
 	fmt.Fprintf(&b,
-		"# Which metrics are there?\n\nThe operator serves its metrics at `:%d/metrics`, an agent at `:%d/metrics`, "+
-			"the API of addresses at `:%d/metrics`.\n"+
+		"# Which metrics are there?\n\nThe operator serves its metrics at `:%d/metrics`, in a zone at `:%d/metrics`, "+
+			"an agent at `:%d/metrics`, the API of addresses at `:%d/metrics`.\n"+
 			"The metrics of Go and of controller-runtime are there too. Alerts that use them have "+
 			"[runbooks](../runbooks/README.md). What to watch: [operate.md](operate.md#metrics-and-alerts).\n\n"+
 			"This page is generated from the code: `go test ./pkg/metrics -run Catalogue -update`.\n\n",
-		ports.OperatorMetrics, ports.AgentMetrics, ports.APIMetrics)
+		ports.OperatorMetrics, ports.ZoneOperatorMetrics, ports.AgentMetrics, ports.APIMetrics)
 	for _, m := range catalogue() {
 		labels := ""
 		if m.labels != "" {

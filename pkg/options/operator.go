@@ -23,6 +23,8 @@ type Operator struct {
 	TLS TLS
 	// Health and Metrics are listen addresses. "0" switches metrics off.
 	Health, Metrics string
+	// Zone is the zone whose rows the operator writes; empty: the part of the cluster without a name.
+	Zone string
 	// LeaderElection is off only if there is certainly one process, as in tests.
 	LeaderElection bool
 	// Namespace is the namespace of the lease.
@@ -53,6 +55,8 @@ func ParseOperator(args []string) (Operator, error) {
 	o.TLS.flags(flags)
 	flags.StringVar(&o.Health, "health-probe-bind-address", ports.Any(ports.OperatorHealth), "address of /healthz and /readyz")
 	flags.StringVar(&o.Metrics, "metrics-bind-address", ports.Any(ports.OperatorMetrics), "address of /metrics; 0 for none")
+	flags.StringVar(&o.Zone, "zone", "",
+		"zone of ClusterNetwork's spec.zones whose rows are written; empty: the part of the cluster without a name, and all decisions")
 	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "work only while holding the lease")
 	flags.StringVar(&o.Namespace, "leader-election-namespace", "weft-system", "namespace of the lease")
 	flags.StringVar(&o.Identity, "leader-election-identity", os.Getenv("POD_UID"),

@@ -52,6 +52,8 @@ func (p *Plan) size() int {
 type actual interface {
 	row(table, uuid string) model.Model
 	hasRow(table, uuid string) bool
+	// foreignNamesakes lists the foreign rows of a table that have the name of m, without m itself.
+	foreignNamesakes(table string, m model.Model) []string
 	ownedBy(key unit.Key) []unit.Ref
 	element(s slot, element string) (value string, ok bool)
 	holders(element string) []slot
@@ -220,6 +222,7 @@ func (p *planner) removeRow(ref unit.Ref) {
 	}
 	p.deleted[ref.UUID] = true
 	p.plan.Deletes = append(p.plan.Deletes, RowDelete{p.owner, ref})
+	p.supersede(ref.Table, p.actual.row(ref.Table, ref.UUID))
 	for _, s := range p.actual.holders(ref.UUID) {
 		p.remove(member{s, ref.UUID})
 	}
@@ -257,6 +260,19 @@ func (p *planner) planRow(u unit.Unit, row unit.Row) {
 func (p *planner) insert(owner unit.Key, table string, row unit.Row) {
 	p.plan.Inserts = append(p.plan.Inserts, RowChange{Owner: owner, Table: table, Model: row.Model})
 	p.made[uuidOf(row.Model)] = true
+	p.supersede(table, row.Model)
+}
+
+// supersede plans the deletion of the foreign rows that may not exist beside a row, or without it.
+func (p *planner) supersede(table string, row model.Model) {
+	for _, other := range p.schema.Tables[table].Supersedes {
+		for _, uuid := range p.actual.foreignNamesakes(other, row) {
+			if !p.deleted[uuid] {
+				p.deleted[uuid] = true
+				p.plan.Deletes = append(p.plan.Deletes, RowDelete{p.owner, unit.Ref{Table: other, UUID: uuid}})
+			}
+		}
+	}
 }
 
 // unheld reports whether the server would delete a row at once, because only rows that are absent may refer to it. If

@@ -55,6 +55,10 @@ type Table struct {
 	// Named tables have a column name that identifies rows for OVN and for people, and that the server does not keep
 	// unique. A foreign row with one of our names is reported.
 	Named bool
+	// Supersedes lists tables with a column name. The insertion and the deletion of one of our rows delete, in the same
+	// transaction, the foreign rows of these tables that have its name. A table whose names the server keeps unique
+	// may name itself: an insertion then replaces the foreign row.
+	Supersedes []string
 	// Foreign tables hold no rows of ours. Units only have memberships in them.
 	Foreign bool
 	// ByName maps rows to units in a table that has names and no external_ids. If it is nil, a row has no owner once

@@ -21,6 +21,10 @@ const (
 	APIHealth  = 9449
 	APIMetrics = 9450
 	API        = 9451
+	// ZoneOperatorHealth and ZoneOperatorMetrics are of the operator of a zone, which may share a node with the operator of the part of the
+	// cluster without a name.
+	ZoneOperatorHealth  = 9452
+	ZoneOperatorMetrics = 9453
 )
 
 // TCP ports of OVN's databases.

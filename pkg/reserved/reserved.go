@@ -56,6 +56,8 @@ func Defaults() []Port {
 		{"tcp", ports.AgentMetrics, "metrics of the Weft agent"},
 		{"tcp", ports.OperandsHealth, "health checks of weft-operands"},
 		{"tcp", ports.OperandsMetrics, "metrics of weft-operands"},
+		{"tcp", ports.ZoneOperatorHealth, "health checks of a zone's Weft operator"},
+		{"tcp", ports.ZoneOperatorMetrics, "metrics of a zone's Weft operator"},
 		{"tcp", 10248, "kubelet"},
 		{"tcp", 10250, "kubelet"},
 		{"tcp", 10255, "kubelet"},

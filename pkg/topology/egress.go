@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
@@ -15,10 +16,11 @@ import (
 // Priorities of EgressIPs' rows. On the cluster router they are below that of the policies for traffic from pods to
 // their own node.
 const (
-	insidePolicy = 102 // traffic within the cluster, and replies, keep their usual route
-	egressPolicy = 100
-	replyRule    = 103
-	insideRule   = 104
+	insidePolicy  = 102 // traffic within the cluster, and replies, keep their usual route
+	arrivedPolicy = 101 // packets from another zone leave here
+	egressPolicy  = 100
+	replyRule     = 103
+	insideRule    = 104
 	// Among the translations with a match, which precede those without.
 	insideNAT = 200
 	egressNAT = 100
@@ -47,7 +49,9 @@ func EgressIPUnit(read facts.EgressIP) unit.Unit {
 		}
 	}
 	for _, c := range e.Carried {
-		e.addTranslation(&u, c)
+		if !c.Elsewhere {
+			e.addTranslation(&u, c)
+		}
 	}
 	return u
 }
@@ -56,9 +60,11 @@ func EgressIPUnit(read facts.EgressIP) unit.Unit {
 func (e egressIP) addFamily(u *unit.Unit, like netip.Addr) {
 	set := addressSet(names.EgressIPPods(e.Name, names.Family(like)))
 	u.Rows = append(u.Rows, unit.Row{Model: set})
+	here := e.hops(like, false, func(c facts.CarriedAddress) []netip.Addr { return ipam.Addresses(c.Join) })
+	far := e.hops(like, true, func(c facts.CarriedAddress) []netip.Addr { return c.Far })
 	policy := &nbdb.LogicalRouterPolicy{UUID: unit.UUID(nbdb.LogicalRouterPolicyTable, "egressip "+e.Name+" "+names.Family(like)),
 		Priority: egressPolicy, Match: ovnexpr.FromSet(set.Name, like), Action: nbdb.LogicalRouterPolicyActionReroute,
-		Nexthops: e.routers(like)}
+		Nexthops: slices.Concat(here, far)}
 	if len(policy.Nexthops) == 0 {
 		if !e.Drop {
 			return
@@ -66,14 +72,34 @@ func (e egressIP) addFamily(u *unit.Unit, like netip.Addr) {
 		policy.Action = nbdb.LogicalRouterPolicyActionDrop
 	}
 	addPolicy(u, policy)
+	if len(far) > 0 {
+		e.addBetweenZones(u, like, policy.Match, here)
+	}
 }
 
-// routers returns the join addresses of the routers that carry addresses of like's family.
-func (e egressIP) routers(like netip.Addr) (hops []string) {
+// addBetweenZones leads the pods' packets from this zone to the nodes elsewhere. Packets from another zone leave by an address that
+// is carried here. They never return, because each zone could choose a node of the other.
+func (e egressIP) addBetweenZones(u *unit.Unit, like netip.Addr, match string, here []string) {
+	row := func(what string) string {
+		return unit.UUID(nbdb.LogicalRouterPolicyTable, what+" egressip "+e.Name+" "+names.Family(like))
+	}
+	addPolicyTo(u, names.TransitRouter, &nbdb.LogicalRouterPolicy{UUID: row("transit"), Priority: egressPolicy,
+		Match: ovnexpr.FromPort(names.TransitToRouter) + " && " + match, Action: nbdb.LogicalRouterPolicyActionReroute,
+		Nexthops: e.hops(like, true, func(c facts.CarriedAddress) []netip.Addr { return c.Transit })})
+	arrived := &nbdb.LogicalRouterPolicy{UUID: row("arrived"), Priority: arrivedPolicy,
+		Match: ovnexpr.FromPort(names.RouterToTransit) + " && " + match, Action: nbdb.LogicalRouterPolicyActionReroute, Nexthops: here}
+	if len(here) == 0 {
+		arrived.Action = nbdb.LogicalRouterPolicyActionDrop
+	}
+	addPolicy(u, arrived)
+}
+
+// hops returns the addresses of like's family by which the nodes here or elsewhere are reached that carry addresses of the family.
+func (e egressIP) hops(like netip.Addr, elsewhere bool, by func(facts.CarriedAddress) []netip.Addr) (hops []string) {
 	for _, c := range e.Carried {
-		for _, join := range c.Join {
-			if c.Address.Is4() == like.Is4() && join.Addr().Is4() == like.Is4() {
-				hops = append(hops, join.Addr().String())
+		for _, hop := range by(c) {
+			if c.Elsewhere == elsewhere && c.Address.Is4() == like.Is4() && hop.Is4() == like.Is4() {
+				hops = append(hops, hop.String())
 			}
 		}
 	}
@@ -172,8 +198,12 @@ func addReplyMark(u *unit.Unit, node string) {
 }
 
 func addPolicy(u *unit.Unit, policy *nbdb.LogicalRouterPolicy) {
+	addPolicyTo(u, names.ClusterRouter, policy)
+}
+
+func addPolicyTo(u *unit.Unit, router string, policy *nbdb.LogicalRouterPolicy) {
 	u.Rows = append(u.Rows, unit.Row{Model: policy})
-	u.Members = append(u.Members, unit.Membership{Parent: routerRef(names.ClusterRouter), Column: "policies", Element: policy.UUID})
+	u.Members = append(u.Members, unit.Membership{Parent: routerRef(router), Column: "policies", Element: policy.UUID})
 }
 
 func addressSet(name string) *nbdb.AddressSet {

@@ -35,10 +35,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// golden is one testdata directory: the input objects.yaml, the output nb.txt, and the expected traces of ovn-trace.
+// golden is the database of one testdata file: the input objects.yaml, the output nb.txt, and the expected traces of ovn-trace. A file
+// whose ClusterNetwork has zones has a golden of each zone too. The names of its files begin with the zone: east/nb.txt.
 type golden struct {
 	name    string
 	path    string
+	zone    networkv1alpha1.ZoneName
 	archive *txtar.Archive
 	units   []unit.Unit
 	ways    map[string]facts.Gateway // node -> its way outside
@@ -56,16 +58,22 @@ func goldens(t *testing.T) []golden {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := golden{name: strings.TrimSuffix(filepath.Base(path), ".txtar"), path: path, archive: archive}
-		g.units, g.ways = build(t, g.file("objects.yaml"))
-		found = append(found, g)
+		name, objects := strings.TrimSuffix(filepath.Base(path), ".txtar"), golden{archive: archive}.file("objects.yaml")
+		for _, zone := range zonesOf(t, objects) {
+			g := golden{name: strings.TrimSuffix(name+"-"+string(zone), "-"), path: path, zone: zone, archive: archive}
+			g.units, g.ways = build(t, objects, zone)
+			found = append(found, g)
+		}
 	}
 	return found
 }
 
+// in returns the name of a file of the golden's zone.
+func (g golden) in(name string) string { return strings.TrimPrefix(string(g.zone)+"/"+name, "/") }
+
 func (g golden) file(name string) string {
 	for _, f := range g.archive.Files {
-		if f.Name == name {
+		if f.Name == g.in(name) {
 			return string(f.Data)
 		}
 	}
@@ -73,6 +81,7 @@ func (g golden) file(name string) string {
 }
 
 func (g golden) set(name, data string) {
+	name = g.in(name)
 	for i, f := range g.archive.Files {
 		if f.Name == name {
 			g.archive.Files[i].Data = []byte(data)
@@ -82,10 +91,10 @@ func (g golden) set(name, data string) {
 	g.archive.Files = append(g.archive.Files, txtar.File{Name: name, Data: []byte(data)})
 }
 
-// build works like the reconcilers: it completes NodeNetworks, assigns addresses and builds the units.
-func build(t *testing.T, objects string) ([]unit.Unit, map[string]facts.Gateway) {
+// build works like the reconcilers of a zone: it completes NodeNetworks, assigns addresses and builds the units.
+func build(t *testing.T, objects string, zone networkv1alpha1.ZoneName) ([]unit.Unit, map[string]facts.Gateway) {
 	t.Helper()
-	b := builder{t: t, allocator: alloc.New(func() time.Time { return time.Unix(0, 0) }),
+	b := builder{t: t, zone: zone, elsewhere: map[string]bool{}, allocator: alloc.New(func() time.Time { return time.Unix(0, 0) }),
 		hosts: map[string]*corev1.Node{}, chassis: map[string]string{}}
 	documents := strings.Split(objects, "\n---\n")
 	b.egressIPs(documents)
@@ -312,6 +321,9 @@ func (b *builder) externalRoute(route *networkv1alpha1.ExternalRoute) {
 
 type builder struct {
 	t         *testing.T
+	zone      networkv1alpha1.ZoneName
+	transit   *facts.Transit  // nil without zones
+	elsewhere map[string]bool // nodes of other zones
 	allocator *alloc.Allocator
 	gateway   networkv1alpha1.Gateway
 	plan      facts.Plan
@@ -354,6 +366,10 @@ func (b *builder) network(doc string, documents []string) {
 	network.Routed = len(b.routes) > 0
 	network.FloatingNetworks = b.floatingNetworks(documents)
 	b.units = append(b.units, topology.NetworkUnit(network))
+	if transit, ok := b.plan.Transit(&cn, b.zone); ok {
+		b.transit = &transit
+		b.units = append(b.units, topology.TransitUnit(transit))
+	}
 }
 
 // loadBalancerPool reads from the status of a pool which node answers for which address.
@@ -408,7 +424,9 @@ func (b *builder) node(doc string) {
 	if found := nn.Status.Gateway; found != nil && found.Mode != gateway.Mode {
 		b.t.Fatalf("node %s must use %s mode, but its agent found %s", nn.Name, gateway.Mode, found.Mode)
 	}
-	spec, err := facts.NodeSpec(nn.Spec, b.plan, b.nodes, facts.Settings{MTU: 1400, Gateway: gateway})
+	b.elsewhere[nn.Name] = nn.Spec.Zone != b.zone
+	spec, err := facts.NodeSpec(nn.Spec, b.plan, b.nodes,
+		facts.Settings{MTU: 1400, Gateway: gateway, Zone: nn.Spec.Zone, Zoned: b.transit != nil})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -424,11 +442,19 @@ func (b *builder) node(doc string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	part := func(u unit.Unit) unit.Unit { return u }
+	if b.elsewhere[nn.Name] {
+		way.ReachBy(*b.transit, &nn)
+		part = topology.Elsewhere
+	}
 	b.ways[nn.Name] = way
 	node.Multicast = b.plan.Multicast
-	b.units = append(b.units, topology.NodeUnit(node))
-	if u := topology.GatewayUnit(way); !u.Empty() {
+	b.units = append(b.units, part(topology.NodeUnit(node)))
+	if u := part(topology.GatewayUnit(way)); !u.Empty() {
 		b.units = append(b.units, u)
+	}
+	if b.transit != nil {
+		b.transitNode(&nn)
 	}
 }
 
@@ -456,7 +482,11 @@ func (b *builder) pod(doc string) {
 	if len(hops) > 0 {
 		b.routed[pod.Spec.NodeName] = append(b.routed[pod.Spec.NodeName], facts.RoutedPod{Addresses: addresses, NextHops: hops})
 	}
-	b.units = append(b.units, topology.PodUnit(topology.Pod{NextHops: hops, Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
+	unitOf := topology.PodUnit
+	if b.elsewhere[pod.Spec.NodeName] {
+		unitOf = topology.PodElsewhereUnit
+	}
+	b.units = append(b.units, unitOf(topology.Pod{NextHops: hops, Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
 		Node: pod.Spec.NodeName, Chassis: b.chassis[pod.Spec.NodeName], Addresses: addresses, MAC: got.MAC, Slot: got.Slot,
 		Bandwidth: limits, HostPorts: ports, EgressIP: facts.SelectEgressIP(b.egress, b.namespaces[pod.Namespace],
 			pod.Labels), Selected: b.selectedBy(&pod, ""), Floating: floating,
@@ -521,7 +551,8 @@ func (b *builder) serviceNodes(service *corev1.Service) []facts.ServiceNode {
 			hosts = append(hosts, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.networks[i].Name}})
 		}
 	}
-	return facts.ServiceNodes(service, hosts, b.networks)
+	own := slices.DeleteFunc(slices.Clone(b.networks), func(nn networkv1alpha1.NodeNetwork) bool { return b.elsewhere[nn.Name] })
+	return facts.ServiceNodes(service, hosts, own)
 }
 
 // render prints units as text: rows by key with the columns that are set, references by name.

@@ -46,6 +46,9 @@ func SelectedMembers(s facts.PodSelector, key unit.Key) func(pod unit.Unit) []un
 	rows := rowsOf(key)
 	return func(pod unit.Unit) []unit.Membership {
 		joined := unit.Unit{}
+		if addresses := addressesElsewhere(pod); len(addresses) > 0 && rows.group.UUID == "" {
+			rows.add(&joined, "", addresses)
+		}
 		for _, row := range pod.Rows {
 			port, ok := row.Model.(*nbdb.LogicalSwitchPort)
 			if !ok || len(port.Addresses) == 0 {

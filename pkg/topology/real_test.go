@@ -3,6 +3,9 @@ package topology_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +14,7 @@ import (
 	"github.com/go-logr/logr/testr"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
@@ -23,12 +27,15 @@ func TestTraces(t *testing.T) {
 	for _, g := range goldens(t) {
 		t.Run(g.name, func(t *testing.T) {
 			central := ovndbtest.StartCentral(t)
+			addChassis(central, g.units)
 			e := engine(t, central.NB)
 			for _, u := range g.units {
 				settle(t, e, u)
 			}
 			central.Sync()
-			checkTunnelKeys(t, central)
+			checkTunnelKeys(t, central, g)
+			checkRemotes(t, central)
+			checkLog(t, central)
 			for _, line := range lines(g.file("trace.txt")) {
 				checkTrace(t, central, line)
 			}
@@ -58,7 +65,7 @@ func checkTrace(t *testing.T, central *ovndbtest.Central, line string) {
 }
 
 // checkTunnelKeys asserts that northd gave every port and datapath the requested key.
-func checkTunnelKeys(t *testing.T, central *ovndbtest.Central) {
+func checkTunnelKeys(t *testing.T, central *ovndbtest.Central, g golden) {
 	t.Helper()
 	for _, line := range lines(central.SB.Ctl("--bare", "--format=csv", "--no-headings",
 		"--columns=logical_port,tunnel_key,options", "list", "Port_Binding")) {
@@ -69,8 +76,70 @@ func checkTunnelKeys(t *testing.T, central *ovndbtest.Central) {
 		}
 	}
 	keys := lines(central.SB.Ctl("--bare", "--no-headings", "--columns=tunnel_key", "list", "Datapath_Binding"))
-	if !slices.Contains(keys, "1") || !slices.Contains(keys, "2") || !slices.Contains(keys, "65537") {
-		t.Errorf("datapath keys are %v, want 1 (router), 2 (join), 65537 (first node) among them", keys)
+	for name, key := range requestedKeys(g.units) {
+		if !slices.Contains(keys, key) {
+			t.Errorf("datapath keys are %v, without %s of %s", keys, key, name)
+		}
+	}
+}
+
+// requestedKeys returns the tunnel keys that the units' switches and routers request, by name.
+func requestedKeys(units []unit.Unit) map[string]string {
+	keys := map[string]string{}
+	for _, u := range units {
+		for _, row := range u.Rows {
+			name, options := "", map[string]string{}
+			switch m := row.Model.(type) {
+			case *nbdb.LogicalSwitch:
+				name, options = m.Name, m.OtherConfig
+			case *nbdb.LogicalRouter:
+				name, options = m.Name, m.Options
+			}
+			if key := options["requested-tnl-key"]; key != "" {
+				keys[name] = key
+			}
+		}
+	}
+	return keys
+}
+
+// addChassis adds the chassis that ports request, as the nodes' ovn-controllers do, and weft-ovn for nodes elsewhere.
+func addChassis(central *ovndbtest.Central, units []unit.Unit) {
+	added := map[string]bool{}
+	for _, u := range units {
+		for _, row := range u.Rows {
+			port, ok := row.Model.(*nbdb.LogicalSwitchPort)
+			if !ok || port.Options["requested-chassis"] == "" || added[port.Options["requested-chassis"]] {
+				continue
+			}
+			name := port.Options["requested-chassis"]
+			added[name] = true
+			central.SB.Ctl("chassis-add", name, "geneve", fmt.Sprintf("192.0.2.%d", len(added)), "--", "set", "Chassis", name,
+				fmt.Sprintf("other_config:is-remote=%t", port.Type == "remote"))
+		}
+	}
+}
+
+// checkRemotes asserts that northd bound the ports of nodes elsewhere to their chassis, so that packets leave by the tunnel to the node.
+func checkRemotes(t *testing.T, central *ovndbtest.Central) {
+	t.Helper()
+	for _, line := range lines(central.SB.Ctl("--bare", "--format=csv", "--no-headings", "--columns=logical_port,chassis,requested_chassis",
+		"find", "Port_Binding", "type=remote")) {
+		if fields := strings.Split(line, ","); fields[1] == "" || fields[1] != fields[2] {
+			t.Errorf("port %s is bound to chassis %q, want %q", fields[0], fields[1], fields[2])
+		}
+	}
+}
+
+// checkLog asserts that northd accepted every row without a warning.
+func checkLog(t *testing.T, central *ovndbtest.Central) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(central.NorthdControl()), "ovn-northd.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > 0 {
+		t.Errorf("ovn-northd has warned:\n%s", text)
 	}
 }
 

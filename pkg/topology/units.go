@@ -13,7 +13,10 @@ const (
 	KindNode    = "node"
 	KindPod     = "pod"
 	KindGateway = "gateway"
-	KindService = "service"
+	// KindTransit is the kind of a zone's connection to the others, and KindTransitNode of a node's part of it.
+	KindTransit     = "transit"
+	KindTransitNode = "transitnode"
+	KindService     = "service"
 	// KindEgressFirewall is the kind of a namespace's firewall, KindNodes of the addresses of nodes that a selector
 	// selects, and KindDNS of the addresses of a DNS name.
 	KindEgressFirewall = "egressfirewall"

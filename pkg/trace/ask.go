@@ -3,7 +3,6 @@ package trace
 import (
 	"context"
 	"errors"
-	"fmt"
 )
 
 // Tracer traces the packets of a request.
@@ -25,13 +24,12 @@ type Finding struct {
 // tracedLeg is a leg with the finding that it belongs to.
 type tracedLeg struct {
 	Leg
-	of     *Finding
-	traced Traced
-	trace  Trace
+	of   *Finding
+	path path
 }
 
 // Trace answers questions, with the replies' way if replies is set. All packets go to the tracer in one request, and all
-// replies in a second one.
+// replies in a second one. Packets that leave for another zone go to the tracer again, as they enter that zone.
 func (w World) Trace(ctx context.Context, tracer Tracer, replies bool, questions ...Question) ([]Finding, error) {
 	findings := make([]Finding, len(questions))
 	var all []tracedLeg
@@ -52,13 +50,11 @@ func (w World) Trace(ctx context.Context, tracer Tracer, replies bool, questions
 			all = append(all, tracedLeg{Leg: leg, of: f})
 		}
 	}
-	if err := run(ctx, tracer, all); err != nil {
+	if err := w.run(ctx, tracer, all); err != nil {
 		return nil, err
 	}
 	for i := range all {
-		if err := all[i].judge(); err != nil {
-			return nil, err
-		}
+		all[i].judge()
 	}
 	if !replies {
 		return findings, nil
@@ -66,70 +62,70 @@ func (w World) Trace(ctx context.Context, tracer Tracer, replies bool, questions
 	return findings, w.traceReplies(ctx, tracer, all)
 }
 
-func run(ctx context.Context, tracer Tracer, all []tracedLeg) error {
-	if len(all) == 0 {
-		return nil
-	}
-	var request Request
-	for _, a := range all {
-		request.Packets = append(request.Packets, a.Packet)
-	}
-	answer, err := tracer.Run(ctx, request)
-	if err == nil && len(answer.Traces) != len(all) {
-		err = fmt.Errorf("%d packets were traced of %d", len(answer.Traces), len(all))
-	}
-	if err != nil {
-		return err
-	}
+// run traces legs, each through all zones that it passes.
+func (w World) run(ctx context.Context, tracer Tracer, all []tracedLeg) error {
+	var legs []*tracedLeg
+	var packets []Packet
 	for i := range all {
-		all[i].traced = answer.Traces[i]
+		legs, packets = append(legs, &all[i]), append(packets, all[i].Packet)
+	}
+	for len(packets) > 0 {
+		traces, err := tracesOf(ctx, tracer, packets)
+		if err != nil {
+			return err
+		}
+		var crossing []*tracedLeg
+		var onward []Packet
+		for i, leg := range legs {
+			next, more, err := w.add(&leg.path, packets[i], traces[i])
+			if err != nil {
+				return err
+			}
+			if more {
+				crossing, onward = append(crossing, leg), append(onward, next)
+			}
+		}
+		legs, packets = crossing, onward
 	}
 	return nil
 }
 
 // judge adds a leg to its finding. The first leg that fails decides; nothing comes after it.
-func (a *tracedLeg) judge() (err error) {
+func (a *tracedLeg) judge() {
 	f := a.of
 	if f.Verdict.Result != "" && f.Verdict.Result != Allowed {
-		return nil
+		return
 	}
-	v, t, err := Judge(f.Question, a.Leg, a.traced)
-	if err != nil {
-		return err
-	}
-	if a.trace = t; v.Result != Allowed || v.By.Name != "" || f.Verdict.Result == "" {
+	v := verdictOn(f.Question, a.Leg, a.path)
+	if v.Result != Allowed || v.By.Name != "" || f.Verdict.Result == "" {
 		f.Verdict = v
 	}
-	f.Text = append(f.Text, a.traced.Text)
-	if len(t.Steps) > 0 {
-		f.Hops = append(f.Hops, Hops(a.Leg, a.traced, t)...)
+	f.Text = append(f.Text, a.path.texts...)
+	if len(a.path.Steps) > 0 {
+		f.Hops = append(f.Hops, hopsOf(a.Leg, a.path)...)
 	}
-	return nil
 }
 
 // traceReplies traces the answers to the packets that have arrived.
 func (w World) traceReplies(ctx context.Context, tracer Tracer, all []tracedLeg) error {
 	var replies []tracedLeg
 	for _, a := range all {
-		if a.of.Verdict.Result != Allowed || len(a.trace.Steps) == 0 {
+		if a.of.Verdict.Result != Allowed || len(a.path.Steps) == 0 {
 			continue
 		}
-		if leg, ok := w.Reply(a.Leg, a.trace); ok {
+		if leg, ok := w.Reply(a.Leg, a.path.Trace); ok {
 			replies = append(replies, tracedLeg{Leg: leg, of: a.of})
 		}
 	}
-	if err := run(ctx, tracer, replies); err != nil {
+	if err := w.run(ctx, tracer, replies); err != nil {
 		return err
 	}
 	for i := range replies {
 		a := &replies[i]
-		v, t, err := Judge(a.of.Question, a.Leg, a.traced)
-		if err != nil {
-			return err
-		}
-		a.of.Text = append(a.of.Text, a.traced.Text)
-		if len(t.Steps) > 0 {
-			a.of.Reply = append(a.of.Reply, Hops(a.Leg, a.traced, t)...)
+		v := verdictOn(a.of.Question, a.Leg, a.path)
+		a.of.Text = append(a.of.Text, a.path.texts...)
+		if len(a.path.Steps) > 0 {
+			a.of.Reply = append(a.of.Reply, hopsOf(a.Leg, a.path)...)
 		}
 		if v.Result != Allowed && a.of.Verdict.Result == Allowed {
 			v.Why = "the reply: " + v.Why

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -17,16 +18,26 @@ type Hop struct {
 	What string `json:"what"`
 	// By is the object whose row did it.
 	By Object `json:"by,omitzero"`
+	// Zone is the zone in whose databases the hop was traced. It is empty in the part of the cluster without a name.
+	Zone networkv1alpha1.ZoneName `json:"zone,omitempty"`
 }
 
-// Hops returns the way of a traced packet, in as few hops as possible.
-func Hops(leg Leg, traced Traced, t Trace) []Hop {
-	h := hopper{rows: traced.Rows, leg: leg}
+// hopsOf returns the way of a packet, in as few hops as possible.
+func hopsOf(leg Leg, t path) []Hop {
+	h := hopper{rows: t.rows, leg: leg, zone: leg.Packet.Zone}
 	if leg.Enters != "" {
 		h.add("", "from "+leg.Enters, Object{})
 	}
-	for _, s := range t.Steps {
+	crossings := t.crossings
+	for i, s := range t.Steps {
+		for len(crossings) > 0 && crossings[0].step == i {
+			h.cross(crossings[0])
+			crossings = crossings[1:]
+		}
 		h.step(s)
+	}
+	for _, c := range crossings { // into a zone whose databases cannot be read
+		h.cross(c)
 	}
 	if t.Unresolved && slices.ContainsFunc(t.Outputs, func(o Output) bool { return o.Type == "localnet" }) {
 		h.add("", "the MAC of the next hop is not known yet: OVN resolves it before it sends", Object{})
@@ -49,10 +60,11 @@ type hopper struct {
 	hops []Hop
 	last string // datapath
 	node string // of the last datapath
+	zone networkv1alpha1.ZoneName
 }
 
 func (h *hopper) add(where, what string, by Object) {
-	hop := Hop{where, what, by}
+	hop := Hop{where, what, by, h.zone}
 	if n := len(h.hops); n == 0 || h.hops[n-1] != hop {
 		h.hops = append(h.hops, hop)
 	}
@@ -67,6 +79,7 @@ func (h *hopper) step(s Step) {
 		if s.Translated != "" && s.Source {
 			h.add(s.Datapath, "source becomes "+s.Translated, Object{})
 		}
+	case row.Table == "Logical_Router_Policy" && s.Datapath == names.TransitRouter: // the cluster router has the same policy
 	case row.Table == "ACL" && !followsOnly(row):
 		verb := "passes it by"
 		switch {
@@ -91,9 +104,21 @@ func (h *hopper) step(s Step) {
 	}
 }
 
+// between reports whether a step is on the way between nodes, or between zones. A node may have the name of the transit switch.
+func between(s Step) bool {
+	return slices.Contains([]string{names.JoinSwitch, names.ClusterRouter, names.TransitRouter}, s.Datapath) ||
+		s.Datapath == names.TransitSwitch && strings.HasPrefix(s.Inport, names.TransitSwitchPort(""))
+}
+
+// cross adds a hop where the packet comes to a node of another zone.
+func (h *hopper) cross(c crossing) {
+	h.zone, h.node, h.last = c.zone, c.node, names.TransitSwitch
+	h.add(names.TransitSwitch, "to "+nodeText(c.node, c.zone)+", through the tunnel between the nodes", Object{})
+}
+
 // enter adds a hop where the packet comes to another node's switch or gateway.
 func (h *hopper) enter(s Step) {
-	if s.Datapath == h.last || s.Datapath == names.JoinSwitch || s.Datapath == names.ClusterRouter {
+	if s.Datapath == h.last || between(s) {
 		return
 	}
 	first := h.last == ""
@@ -130,14 +155,26 @@ func backendsOf(s Step) string {
 
 // chosen says which backend was chosen.
 func (h *hopper) chosen(list string) string {
-	all := slices.Compact(slices.Sorted(strings.SplitSeq(list, ",")))
-	if slices.Contains(all, h.leg.Packet.Backend) {
-		return "backend " + h.leg.Packet.Backend
+	if one := oneOf(list, h.leg.Packet.Backend); one != "" {
+		return "backend " + one
 	}
-	if len(all) == 1 {
-		return "backend " + all[0]
+	return "one of the backends " + strings.Join(backendList(list), ", ")
+}
+
+func backendList(list string) []string {
+	return slices.Compact(slices.Sorted(strings.SplitSeq(list, ",")))
+}
+
+// oneOf returns the backend that is chosen from a list: wanted if the list has it, or the only backend. It is empty if neither applies.
+func oneOf(list, wanted string) string {
+	all := backendList(list)
+	switch {
+	case slices.Contains(all, wanted):
+		return wanted
+	case len(all) == 1:
+		return all[0]
 	}
-	return "one of the backends " + strings.Join(all, ", ")
+	return ""
 }
 
 // portText names a port for people.

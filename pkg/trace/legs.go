@@ -105,7 +105,7 @@ func (r route) fromInside() ([]Leg, error) {
 	if !source.IsValid() {
 		return nil, unknown("%s has no %s address", r.From.Text(""), familyText(r.V6))
 	}
-	first := Leg{Enters: r.From.Text(""), Packet: Packet{
+	first := Leg{Enters: r.From.Text(""), Packet: Packet{Node: n.Node.Name, Zone: n.Node.Zone,
 		Chassis: n.Node.Chassis, Inport: r.From.port(), From: r.From.port(), To: r.nextHop(n), Protocol: r.Protocol,
 		Source: source, Destination: r.destination, SourcePort: sourcePort, DestinationPort: r.port}}
 	if r.Protocol == ICMP {
@@ -118,6 +118,7 @@ func (r route) fromInside() ([]Leg, error) {
 	if r.From.Kind == Pod {
 		first.Enters += " on node " + n.Node.Name
 	}
+	first.Enters += inZone(n.Node.Zone)
 	return r.onward(n, first)
 }
 
@@ -235,8 +236,9 @@ func (r route) fromOutside() ([]Leg, error) {
 	if !source.IsValid() {
 		return nil, unknown("%s has no %s address", r.From.Text(""), familyText(r.V6))
 	}
-	leg := Leg{Packet: Packet{Chassis: n.Node.Chassis, Protocol: r.Protocol, Source: source, Destination: r.destination,
-		SourcePort: sourcePort, DestinationPort: r.port}, Enters: fmt.Sprintf("%s by node %s", source, n.Node.Name)}
+	leg := Leg{Packet: Packet{Node: n.Node.Name, Zone: n.Node.Zone, Chassis: n.Node.Chassis, Protocol: r.Protocol, Source: source,
+		Destination: r.destination, SourcePort: sourcePort, DestinationPort: r.port},
+		Enters: fmt.Sprintf("%s by node %s", source, n.Node.Name) + inZone(n.Node.Zone)}
 	if r.Protocol == ICMP {
 		leg.Packet.SourcePort, leg.Packet.DestinationPort = 0, 0
 	}

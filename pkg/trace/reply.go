@@ -27,7 +27,7 @@ func (w World) Reply(leg Leg, t Trace) (reply Leg, ok bool) {
 	}
 	node := nodeOf(o, t)
 	n := w[node]
-	back.Chassis, back.To = n.Node.Chassis, names.RouterToSwitch(node)
+	back.Node, back.Zone, back.Chassis, back.To = node, n.Node.Zone, n.Node.Chassis, names.RouterToSwitch(node)
 	if o.Type == "localnet" {
 		back.From, back.To = "", names.RouterToExternal(names.GatewayRouter(node))
 	} else if o.Port == names.EgressPort(node) {

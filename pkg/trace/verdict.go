@@ -62,6 +62,7 @@ var kinds = map[string]string{
 	topology.KindEgressIP: "EgressIP", topology.KindEgressService: "Service",
 	topology.KindService: "Service", topology.KindPod: "Pod", topology.KindNode: "Node",
 	topology.KindGateway: "NodeNetwork", topology.KindNetwork: "ClusterNetwork",
+	topology.KindTransit: "ClusterNetwork", topology.KindTransitNode: "NodeNetwork",
 }
 
 // foreignRow is the kind of objects for rows that are not Weft's.
@@ -88,18 +89,17 @@ type judge struct {
 	Trace
 }
 
-// Judge returns the verdict on a leg.
-func Judge(q Question, leg Leg, traced Traced) (Verdict, Trace, error) {
-	if len(traced.Missing) > 0 {
-		return missing(q, traced.Missing[0]), Trace{}, nil
+// verdictOn returns the verdict on a leg with its path.
+func verdictOn(q Question, leg Leg, p path) Verdict {
+	switch {
+	case p.unknown != "":
+		return Verdict{Result: Unknown, Why: p.where() + ": " + p.unknown}
+	case p.missing != "" && len(p.crossings) > 0:
+		return Verdict{Result: Unknown, Why: fmt.Sprintf("%s: the southbound database there has no port %s", p.where(), p.missing)}
+	case p.missing != "":
+		return missing(q, p.missing)
 	}
-	t, err := Parse(traced.Text)
-	if err != nil {
-		return Verdict{Result: Unknown}, t, err
-	}
-	t.Unresolved = t.Unresolved || traced.Unresolved
-	j := judge{q, leg, traced.Rows, t}
-	return j.verdict(), t, nil
+	return judge{q, leg, p.rows, p.Trace}.verdict()
 }
 
 // missing says that a port is not in the southbound database.
@@ -224,7 +224,7 @@ func (j judge) dropped() Verdict {
 	case last.Stage == "lr_in_policy":
 		if row, ok := j.rows[last.Flow]; ok {
 			o := objectOf(row)
-			return Verdict{Result: Dropped, By: o, Why: fmt.Sprintf("%s drops it on router %s", o, last.Datapath) + whyEgressIP(o)}
+			return Verdict{Result: Dropped, By: o, Why: fmt.Sprintf("%s drops it on router %s", o, last.Datapath) + whyDropped(row, o)}
 		}
 	case last.Stage == "ls_in_l2_unknown", last.Stage == "ls_in_l2_lkup":
 		if j.Unresolved {
@@ -235,11 +235,15 @@ func (j judge) dropped() Verdict {
 	return Verdict{Result: Dropped, Why: fmt.Sprintf("OVN drops it in %s of %s, match %s", last.Stage, last.Datapath, last.Match)}
 }
 
-func whyEgressIP(o Object) string {
-	if o.Kind != kinds[topology.KindEgressIP] {
-		return ""
+// whyDropped says why a policy of a router drops packets.
+func whyDropped(row Row, o Object) string {
+	switch {
+	case o.Kind == kinds[topology.KindEgressIP]:
+		return ": no node carries its address; see its condition Assigned"
+	case row.Owner == topology.TransitKey():
+		return ": it comes from another zone, and no EgressIP of this zone's nodes selects its sender"
 	}
-	return ": no node carries its address; see its condition Assigned"
+	return ""
 }
 
 // destination is the address that the packet has at its end.

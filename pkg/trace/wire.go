@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -24,6 +25,9 @@ type Request struct {
 
 // Packet is the first packet of a connection, or of its reply, where it enters OVN.
 type Packet struct {
+	// Node is the node at which the packet enters, and Zone its zone, in whose databases the packet is traced.
+	Node string                   `json:"-"`
+	Zone networkv1alpha1.ZoneName `json:"-"`
 	// Chassis is the chassis whose template variables complete the flows.
 	Chassis string `json:"chassis,omitempty"`
 	// Inport is the logical port by which the packet enters.
@@ -31,6 +35,10 @@ type Packet struct {
 	// From and To are the ports whose MACs the packet has. An empty From stands for a MAC outside the cluster.
 	From string `json:"from,omitempty"`
 	To   string `json:"to"`
+	// SourceMAC, DestinationMAC and TTL are set for a packet that comes from another zone. Then no port gives the packet its MACs.
+	SourceMAC      string `json:"sourceMAC,omitempty"`
+	DestinationMAC string `json:"destinationMAC,omitempty"`
+	TTL            int    `json:"ttl,omitempty"`
 
 	Protocol        Protocol   `json:"protocol"`
 	Source          netip.Addr `json:"source"`
@@ -62,14 +70,24 @@ const (
 // Text is the protocol as Kubernetes writes it.
 func (p Protocol) Text() string { return strings.ToUpper(string(p)) }
 
+// firstTTL is the TTL of a packet that no router has passed on.
+const firstTTL = 64
+
+// Continued reports whether the packet comes from another zone.
+func (p Packet) Continued() bool { return p.TTL != 0 }
+
 // Microflow describes the packet for ovn-trace. from and to are the MACs of its ports.
 func (p Packet) Microflow(from, to string) string {
 	family := "ip4"
 	if p.Source.Is6() {
 		family = "ip6"
 	}
-	flow := fmt.Sprintf("inport == %q && eth.src == %s && eth.dst == %s && %s.src == %s && %s.dst == %s && ip.ttl == 64",
-		p.Inport, from, to, family, p.Source, family, p.Destination)
+	ttl := firstTTL
+	if p.Continued() {
+		from, to, ttl = p.SourceMAC, p.DestinationMAC, p.TTL
+	}
+	flow := fmt.Sprintf("inport == %q && eth.src == %s && eth.dst == %s && %s.src == %s && %s.dst == %s && ip.ttl == %d",
+		p.Inport, from, to, family, p.Source, family, p.Destination, ttl)
 	if p.Protocol != ICMP {
 		return flow + fmt.Sprintf(" && %[1]s.src == %[2]d && %[1]s.dst == %[3]d", p.Protocol, p.SourcePort, p.DestinationPort)
 	}
@@ -139,6 +157,8 @@ type Traced struct {
 	Unresolved bool `json:"unresolved,omitempty"`
 	// Missing are the packet's ports that the southbound database does not have. Then nothing was traced.
 	Missing []string `json:"missing,omitempty"`
+	// Unknown says why the databases of the packet's zone cannot be read. Then nothing was traced.
+	Unknown string `json:"-"`
 }
 
 // Row is a row of the northbound database.

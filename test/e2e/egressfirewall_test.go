@@ -284,23 +284,20 @@ func testNameOfPolicy(t *testing.T, f *fence, name string, addresses []netip.Add
 	f.reach(t, f.pods, f.everywhere()...)
 }
 
-// useOutsideNameServer makes the operator resolve names at the host outside until the test's end.
+// useOutsideNameServer makes the operators of all zones resolve names at the host outside until the test's end.
 func useOutsideNameServer(t *testing.T) {
 	t.Helper()
-	change := func(ctx context.Context, patch string) error {
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: product, Name: "weft-operator"}}
-		if err := bed.api.Patch(ctx, d, client.RawPatch(types.StrategicMergePatchType, []byte(patch))); err != nil {
-			return err
+	zones, err := bed.zones(t.Context())
+	must(t, err)
+	operators := []string{"weft-operator"}
+	for _, z := range zones {
+		operators = append(operators, "weft-operator-"+string(z.Name))
+	}
+	change := func(ctx context.Context, patch string) (failed error) {
+		for _, name := range operators {
+			failed = errors.Join(failed, patchOperator(ctx, name, patch))
 		}
-		return poll.Slowly(ctx, readyTimeout, func() error {
-			if err := bed.api.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
-				return err
-			}
-			if s := d.Status; s.ObservedGeneration != d.Generation || s.UpdatedReplicas != 1 || s.ReadyReplicas != 1 || s.Replicas != 1 {
-				return fmt.Errorf("generation %d of the operator's deployment has status %+v", d.Generation, s)
-			}
-			return nil
-		})
+		return failed
 	}
 	must(t, change(t.Context(), fmt.Sprintf(
 		`{"spec":{"template":{"spec":{"dnsPolicy":"None","dnsConfig":{"nameservers":[%q]}}}}}`, lab.Outside().IPv4.Addr())))
@@ -308,6 +305,23 @@ func useOutsideNameServer(t *testing.T) {
 		if err := change(cleanup(), `{"spec":{"template":{"spec":{"dnsPolicy":"Default","dnsConfig":null}}}}`); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// patchOperator patches an operator's Deployment, and waits for its new pod.
+func patchOperator(ctx context.Context, name, patch string) error {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: product, Name: name}}
+	if err := bed.api.Patch(ctx, d, client.RawPatch(types.StrategicMergePatchType, []byte(patch))); err != nil {
+		return err
+	}
+	return poll.Slowly(ctx, readyTimeout, func() error {
+		if err := bed.api.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
+			return err
+		}
+		if s := d.Status; s.ObservedGeneration != d.Generation || s.UpdatedReplicas != 1 || s.ReadyReplicas != 1 || s.Replicas != 1 {
+			return fmt.Errorf("generation %d of the operator's deployment has status %+v", d.Generation, s)
+		}
+		return nil
 	})
 }
 

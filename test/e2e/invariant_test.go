@@ -160,7 +160,7 @@ func (b *testbed) northboundIs(ctx context.Context, pods []corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	want := []string{names.JoinToRouter(names.ClusterRouter), names.RefusalPort}
+	want := slices.Clone(ofEachZone)
 	for _, n := range nodes {
 		nn := nodeNetwork(n.Name)
 		if err := b.api.Get(ctx, client.ObjectKeyFromObject(nn), nn); err != nil {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
 // row is a row of an OVSDB table as the ctl programs print it.
@@ -67,18 +69,31 @@ func (r row) uuid(column string) string {
 	return ""
 }
 
-// ports returns the logical switch ports by name.
+// ofEachZone are the ports that the database of each zone has, besides the ports between zones.
+var ofEachZone = []string{names.JoinToRouter(names.ClusterRouter), names.RefusalPort}
+
+// ports returns the logical switch ports of all zones by name, without the ports between zones.
 func (b *testbed) ports(ctx context.Context) (map[string]row, error) {
-	rows, err := b.rows(ctx, b.central, "ovn-nbctl", "Logical_Switch_Port", "_uuid,name,addresses,port_security,options,external_ids")
+	machines, err := b.databaseMachines(ctx)
 	if err != nil {
 		return nil, err
 	}
 	byName := map[string]row{}
-	for _, r := range rows {
-		if _, twice := byName[r.text("name")]; twice {
-			return nil, fmt.Errorf("two ports have the name %s", r.text("name"))
+	for _, machine := range machines {
+		rows, err := b.rows(ctx, machine, "ovn-nbctl", "Logical_Switch_Port", "_uuid,name,addresses,port_security,options,external_ids")
+		if err != nil {
+			return nil, err
 		}
-		byName[r.text("name")] = r
+		for _, r := range rows {
+			name := r.text("name")
+			if strings.HasPrefix(name, names.TransitSwitchPort("")) {
+				continue
+			}
+			if _, twice := byName[name]; twice && !(machine != b.central && slices.Contains(ofEachZone, name)) {
+				return nil, fmt.Errorf("two ports have the name %s", name)
+			}
+			byName[name] = r
+		}
 	}
 	return byName, nil
 }

@@ -230,11 +230,15 @@ func gatewayOf(a netip.Addr) netip.Addr {
 // routerMAC returns the MAC of the cluster router on a node's switch.
 func routerMAC(t *testing.T, node string) string {
 	t.Helper()
-	rows, err := bed.rows(t.Context(), bed.central, "ovn-nbctl", "Logical_Router_Port", "name,mac")
+	machines, err := bed.databaseMachines(t.Context())
 	must(t, err)
-	for _, r := range rows {
-		if r.text("name") == "rtos-"+node {
-			return r.text("mac")
+	for _, machine := range machines {
+		rows, err := bed.rows(t.Context(), machine, "ovn-nbctl", "Logical_Router_Port", "name,mac")
+		must(t, err)
+		for _, r := range rows {
+			if r.text("name") == "rtos-"+node {
+				return r.text("mac")
+			}
 		}
 	}
 	t.Fatalf("node %s has no router port", node)

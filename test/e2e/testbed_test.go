@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -51,7 +52,11 @@ func newTestbed(ctx context.Context, cluster *lab.Cluster) (*testbed, error) {
 	if b.central, err = cluster.Central(ctx); err != nil {
 		return nil, err
 	}
-	return b, errors.Join(buildPeer(ctx, b.peerDir), makeNamespace(ctx, b))
+	err = errors.Join(buildPeer(ctx, b.peerDir), makeNamespace(ctx, b))
+	if b.bare && os.Getenv(divided) != "" && err == nil {
+		err = b.divide(ctx)
+	}
+	return b, err
 }
 
 // bridge is the bridge with the nodes' addresses: the lab's or the product's.

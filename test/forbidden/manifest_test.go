@@ -238,7 +238,7 @@ func checkNames(t *testing.T, m manifests, operator, agent, namespace string) {
 			}
 		}
 	}
-	if len(m.policies) != 14 || len(m.bindings) != 14 {
-		t.Errorf("%d policies and %d bindings, want 14 each", len(m.policies), len(m.bindings))
+	if len(m.policies) != 15 || len(m.bindings) != 15 {
+		t.Errorf("%d policies and %d bindings, want 15 each", len(m.policies), len(m.bindings))
 	}
 }

@@ -28,7 +28,7 @@ func (w *world) do(ctx context.Context, s Step) error {
 	for _, part := range []func(context.Context, Step) (bool, error){w.doPod, w.doPodNetwork, w.doService, w.doFirewall, w.doQoS, w.doRoute,
 		w.doMulticast, w.doPolicy,
 		w.doLogging, w.doClusterPolicy, w.doEgress, w.doNode, w.doNetwork, w.doFault, w.doProcess, w.doDatabase, w.doScenario,
-		w.doNetworkScenario, w.doMultiPolicy, w.doClaim, w.doLocalnet, w.doFloating, w.doScheduler, w.doLoadBalancer, w.doBGP} {
+		w.doNetworkScenario, w.doMultiPolicy, w.doClaim, w.doLocalnet, w.doFloating, w.doScheduler, w.doLoadBalancer, w.doBGP, w.doZone} {
 		if handled, err := part(ctx, s); handled {
 			return err
 		}
@@ -137,7 +137,7 @@ func (w *world) changePod(ctx context.Context, name string, status bool, change 
 // reportPod reports, as kubelet does, the addresses that CNI gave to the pod: the addresses of its port in the
 // database.
 func (w *world) reportPod(ctx context.Context, name string) error {
-	rows, up := w.mirror.snapshot()
+	rows, up := w.serving(ctx, name).mirror.snapshot()
 	if !up {
 		return nil
 	}
@@ -145,6 +145,9 @@ func (w *world) reportPod(ctx context.Context, name string) error {
 		port, ok := findPort(rows, pod)
 		if !ok || pod.Status.Phase != "" && pod.Status.Phase != corev1.PodPending {
 			return
+		}
+		if len(w.sites) > 1 && w.observer.isMoving(pod.Spec.NodeName) { // an operator may have given the address to another pod
+			w.unpinned[string(pod.UID)] = true
 		}
 		pod.Status.Phase, pod.Status.PodIPs = corev1.PodRunning, nil
 		for _, a := range port.addresses {

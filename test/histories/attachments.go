@@ -111,6 +111,10 @@ func (o *oracle) expectPorts(pod *corev1.Pod) (without []attachment) {
 		o.checkRequests(pod, "", nil)
 		return nil
 	}
+	if ok && o.elsewhere(node.Name) {
+		o.checkRequests(pod, networkv1alpha1.ReasonInvalidRequest, []string{"attaches no further networks"})
+		return nil
+	}
 	if !ok || node.Chassis == "" {
 		o.frozen[key] = ok
 		return nil

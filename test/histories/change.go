@@ -78,13 +78,13 @@ func (o *oracle) checkOutdated() {
 	for i := range o.pods {
 		pod := &o.pods[i]
 		node, ok := o.nodesOf[pod.Spec.NodeName]
-		port, has := findPort(o.rows, pod)
-		if !ok || !has || !hasOwnInterface(pod) {
+		addresses := o.heldBy(pod)
+		if !ok || len(addresses) == 0 || !hasOwnInterface(pod) {
 			continue
 		}
 		giving := slices.DeleteFunc(slices.Clone(node.Subnets), func(s netip.Prefix) bool { return slices.Contains(node.Leaving, s) })
-		lacks := slices.ContainsFunc(families(giving), func(is4 bool) bool { return !hasFamily(port.addresses, is4) })
-		leaves := slices.ContainsFunc(node.Leaving, func(s netip.Prefix) bool { return slices.ContainsFunc(port.addresses, s.Contains) })
+		lacks := slices.ContainsFunc(families(giving), func(is4 bool) bool { return !hasFamily(addresses, is4) })
+		leaves := slices.ContainsFunc(node.Leaving, func(s netip.Prefix) bool { return slices.ContainsFunc(addresses, s.Contains) })
 		if lacks || leaves {
 			want++
 		}

@@ -138,6 +138,7 @@ func (o *oracle) expectEgress() {
 		if err != nil {
 			continue // reported already
 		}
+		o.reach(&gateway, nn)
 		gateways[name] = gateway
 		if _, labelled := o.nodes[name].Labels[networkv1alpha1.EgressAssignableLabel]; labelled && !o.nodes[name].Spec.Unschedulable {
 			carriers = append(carriers, facts.CarrierOf(gateway))

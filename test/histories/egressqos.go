@@ -92,7 +92,7 @@ func qosOf(n int) networkv1alpha1.EgressQoSSpec {
 func (o *oracle) qosFacts(qos *networkv1alpha1.EgressQoS) (facts.EgressQoS, error) {
 	var local []string
 	for name, nn := range o.networks {
-		if nn.Status.Gateway != nil && nn.Status.Gateway.Mode == networkv1alpha1.GatewayLocal {
+		if !o.elsewhere(name) && nn.Status.Gateway != nil && nn.Status.Gateway.Mode == networkv1alpha1.GatewayLocal {
 			local = append(local, name)
 		}
 	}

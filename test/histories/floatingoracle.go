@@ -16,6 +16,7 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 )
 
@@ -278,9 +279,14 @@ func (o *oracle) choose(pod *corev1.Pod) (addresses []netip.Addr, requests bool,
 	return addresses, true, err
 }
 
-// mayHavePort reports whether the floating addresses that a pod requests, if any, are there for it.
+// mayHavePort reports whether the floating addresses that a pod requests, if any, are there for it. A zone serves no pods that request
+// them or Networks.
 func (o *oracle) mayHavePort(pod *corev1.Pod) bool {
-	if _, asks := pod.Annotations[networkv1alpha1.IPPoolAnnotation]; !asks {
+	_, asks := pod.Annotations[networkv1alpha1.IPPoolAnnotation]
+	switch {
+	case !o.decides() && (asks || pod.Annotations[networks.Annotation] != ""):
+		return false
+	case !asks:
 		return true
 	}
 	_, requests, err := o.choose(pod)

@@ -3,6 +3,7 @@ package histories
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -13,7 +14,7 @@ func (w *world) doFault(_ context.Context, s Step) (handled bool, err error) {
 	default:
 		return false, nil
 	}
-	if w.lead == nil {
+	if w.lead == nil || w.awayFor > 0 {
 		return true, nil
 	}
 	switch s.Do {
@@ -40,10 +41,16 @@ func (w *world) doFault(_ context.Context, s Step) (handled bool, err error) {
 
 // doProcess ends and starts processes of the operator and of the database, and waits.
 func (w *world) doProcess(ctx context.Context, s Step) (handled bool, err error) {
+	if w.awayFor > 0 && slices.Contains([]string{"crash", "away", "restart"}, s.Do) {
+		return true, nil
+	}
 	switch s.Do {
 	case "crash":
 		w.lead.kill()
 		return true, w.start()
+	case "away":
+		w.lead.kill()
+		w.awayFor = s.N
 	case "restart":
 		if err := w.lead.stop(); err != nil && !w.overtaken {
 			return true, err

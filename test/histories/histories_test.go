@@ -26,11 +26,13 @@ var (
 	parallel  = flag.Int("histories", 8, "histories run in parallel")
 	shrinking = flag.Duration("shrink", 3*time.Minute, "time limit for shrinking a failed history")
 	rare      = flag.Int("rare", 1, "number of histories that may fail once if they pass three repetitions; they are logged")
+	zones     = flag.Bool("zones", false, "divide the cluster: a zone has a database and an operator of its own")
 	keep      = flag.String("keep", "", "folder for the files of failed histories; empty: a temporary folder")
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	zoned = *zones
 	log := logr.Discard()
 	if *replay != "" {
 		log = zap.New(zap.UseDevMode(true))

@@ -17,7 +17,7 @@ import (
 // checkInvariants checks the operator's own invariants on the rows that its leader reads. All must hold, except
 // invariants that the history violated on purpose.
 func (w *world) checkInvariants(ctx context.Context, frozen bool) error {
-	reader := &invariantcheck.Reader{Client: w.api, Database: w.lead.engine, ClusterPolicies: w.readClusterPolicies,
+	reader := &invariantcheck.Reader{Client: w.api, Zone: w.cluster.zone, Database: w.lead.engine, ClusterPolicies: w.readClusterPolicies,
 		MultiNetworkPolicies: w.readMultiPolicies}
 	present, err := reader.World(ctx)
 	if err != nil {

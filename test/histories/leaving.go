@@ -59,6 +59,7 @@ func (o *oracle) leaving(s *corev1.Service) (read facts.EgressIP, granted bool, 
 	for name, nn := range o.networks {
 		if node := o.nodes[name]; node != nil {
 			if gateway, err := facts.ParseGateway(nn, node); err == nil {
+				o.reach(&gateway, nn)
 				gateways[name] = gateway
 			}
 		}

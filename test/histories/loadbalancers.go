@@ -186,18 +186,27 @@ func (o *oracle) expectLoadBalancers() {
 	}
 }
 
-// checkAnnounced expects the rows for a pool's status, and each address at its node.
-func (o *oracle) checkAnnounced(p *networkv1alpha1.LoadBalancerPool, read loadbalancer.Pool) {
-	unit, have, byHost := facts.LoadBalancerPool{Name: p.Name}, map[netip.Addr]string{}, map[string]bool{}
+// expectAnnounced expects the rows for a pool's status at the database's own nodes. It returns the nodes of all addresses.
+func (o *oracle) expectAnnounced(p *networkv1alpha1.LoadBalancerPool) (have map[netip.Addr]string) {
+	unit, byHost := facts.LoadBalancerPool{Name: p.Name}, map[string]bool{}
 	for _, n := range o.speakers() {
 		byHost[n.Name] = n.ByHost
 	}
+	have = map[netip.Addr]string{}
 	for _, a := range p.Status.Announcements {
 		address := netip.MustParseAddr(string(a.Address))
-		unit.Announced = append(unit.Announced, facts.AnnouncedAddress{Address: address, Node: a.Node, ByHost: byHost[a.Node]})
+		if !o.elsewhere(a.Node) {
+			unit.Announced = append(unit.Announced, facts.AnnouncedAddress{Address: address, Node: a.Node, ByHost: byHost[a.Node]})
+		}
 		have[address] = a.Node
 	}
 	o.units = append(o.units, topology.LoadBalancerPoolUnit(unit))
+	return have
+}
+
+// checkAnnounced expects the rows for a pool's status, and each address at its node.
+func (o *oracle) checkAnnounced(p *networkv1alpha1.LoadBalancerPool, read loadbalancer.Pool) {
+	have := o.expectAnnounced(p)
 	used, older := map[netip.Addr]bool{}, loadbalancer.Older(o.balancers, p)
 	for i := range o.services {
 		s := &o.services[i]

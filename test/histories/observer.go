@@ -36,6 +36,9 @@ type observer struct {
 	alive map[types.UID]bool
 	// spoiled are ports whose addresses a vandal changed.
 	spoiled map[string]bool
+	// zones are the zones of nodes, and moved the nodes whose zone changed since the last quiet moment.
+	zones map[string]networkv1alpha1.ZoneName
+	moved map[string]bool
 	// person is the FloatingIP that a person changes now.
 	person string
 	wrong  []error
@@ -46,10 +49,11 @@ type observer struct {
 // newObserver returns an observer of a server's objects; a nil server cannot be observed.
 func newObserver(server *apiserver.Server) *observer {
 	o := &observer{blind: server == nil, ips: map[string]*networkv1alpha1.FloatingIP{}, held: map[netip.Addr]map[string]bool{},
-		alive: map[types.UID]bool{}, spoiled: map[string]bool{}}
+		alive: map[types.UID]bool{}, spoiled: map[string]bool{}, zones: map[string]networkv1alpha1.ZoneName{}, moved: map[string]bool{}}
 	if server != nil {
 		server.Observe("pods", o.seePod)
 		server.Observe(floatingIPs, o.seeFloatingIP)
+		server.Observe("nodenetworks", o.seeNodeNetwork)
 	}
 	return o
 }
@@ -103,6 +107,33 @@ func (o *observer) seePod(event string, text []byte) {
 	if o.alive[pod.UID] = !ended; ended {
 		delete(o.alive, pod.UID)
 	}
+}
+
+func (o *observer) seeNodeNetwork(_ string, text []byte) {
+	var nn networkv1alpha1.NodeNetwork
+	err := json.Unmarshal(text, &nn)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err != nil {
+		o.complain("NodeNetwork %s: %w", text, err)
+	}
+	if o.zones[nn.Name] != nn.Spec.Zone {
+		o.zones[nn.Name], o.moved[nn.Name] = nn.Spec.Zone, true
+	}
+}
+
+// isMoving reports whether a node may be on its way to another zone.
+func (o *observer) isMoving(node string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.blind || o.moved[node]
+}
+
+// settle records that all operators have followed the nodes.
+func (o *observer) settle() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.moved)
 }
 
 func (o *observer) seeFloatingIP(event string, text []byte) {

@@ -30,6 +30,7 @@ import (
 	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -56,6 +57,7 @@ type cluster struct {
 	transport http.RoundTripper // replaces the connection to config.Host unless nil
 	mapper    meta.RESTMapper
 	database  string // the socket of the ovsdb-server
+	zone      kind.Zone
 	dir       string // for sockets
 }
 
@@ -133,7 +135,7 @@ func startOperator(c *cluster, name string, stale int64, lag map[string]int64, n
 	})
 	mgr, err := newManager(config, c.mapper)
 	if err == nil {
-		o.engine, err = controllers.Setup(mgr, controllers.Options{Northbound: []string{wire.endpoint()},
+		o.engine, err = controllers.Setup(mgr, controllers.Options{Zone: c.zone, Northbound: []string{wire.endpoint()},
 			CountDelay: countDelay, Lookup: lookup,
 			FirstConnection: patience}) // on a busy machine, connecting may take as long as everything else
 	}

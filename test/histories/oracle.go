@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/networks"
@@ -25,6 +26,7 @@ type oracle struct {
 	*objects
 	further
 	floats
+	zone     kind.Zone // whose database it judges
 	rows     database
 	unpinned map[string]bool
 	// addressed are the addresses that IPAMClaims had at the previous check, by UID.
@@ -51,7 +53,12 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	if err := o.readFloating(); err != nil {
 		return nil, err
 	}
-	o.units = append(o.units, topology.NetworkUnit(o.plan.Network(o.cluster)))
+	plan := o.plan
+	if !o.decides() {
+		plan.Floating = nil // a zone has no floating addresses
+	}
+	o.units = append(o.units, topology.NetworkUnit(plan.Network(o.cluster)))
+	o.expectTransit()
 	for _, name := range slices.Sorted(maps.Keys(o.nodes)) {
 		o.expectNode(o.nodes[name])
 	}
@@ -71,17 +78,23 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 			o.complain("pod %s/%s has no port, although node %s has free addresses", pod.Namespace, pod.Name, node.Name)
 		}
 	}
-	o.checkChange(without)
 	o.expectServices()
 	o.expectFirewalls()
 	o.expectQoS()
 	o.expectMulticast()
 	o.expectPolicies()
 	o.expectEgress()
-	o.expectLoadBalancers()
 	o.expectLeaving()
-	o.expectBGP()
-	o.expectNetworks()
+	if o.decides() {
+		o.checkChange(without)
+		o.expectLoadBalancers()
+		o.expectBGP()
+		o.expectNetworks()
+	} else {
+		for i := range o.balancers {
+			o.expectAnnounced(&o.balancers[i])
+		}
+	}
 	return o.units, errors.Join(o.wrong...)
 }
 
@@ -112,9 +125,10 @@ func (o *oracle) expectNode(node *corev1.Node) {
 	read.Multicast, gateway.Routed = o.plan.Multicast, len(o.routes) > 0
 	gateway.Leaving = facts.Leaving(o.services)
 	gateway.RoutedPods = o.routedOn(node.Name)
-	o.units = append(o.units, topology.NodeUnit(read))
+	own := o.ownPart(node.Name)
+	o.units = append(o.units, own(topology.NodeUnit(read)))
 	if read.Chassis != "" { // without a report, the previous values stay in force
-		o.units = append(o.units, topology.GatewayUnit(gateway))
+		o.units = append(o.units, own(topology.GatewayUnit(gateway)))
 	}
 }
 
@@ -134,6 +148,10 @@ func (o *oracle) subnets(except string) (found []netip.Prefix) {
 func (o *oracle) expectPod(pod *corev1.Pod) bool {
 	node, ok := o.nodesOf[pod.Spec.NodeName]
 	if !hasOwnInterface(pod) || !ok {
+		return true
+	}
+	if o.elsewhere(node.Name) {
+		o.expectPodElsewhere(pod, node)
 		return true
 	}
 	id := topology.PodPortUUID(pod.Namespace, pod.Name, interfaceUID(pod))

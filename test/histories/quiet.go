@@ -22,6 +22,14 @@ func (w *world) wrong(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := w.everywhere(func(w *world) error { return w.wrongAt(ctx, o) }); err != nil {
+		return err
+	}
+	return w.checkApart()
+}
+
+// wrongAt returns an error for everything that is not as it must be in one database.
+func (w *world) wrongAt(ctx context.Context, o *objects) error {
 	rows, up := w.mirror.snapshot()
 	if !up {
 		return errors.New("the database is not running")
@@ -34,7 +42,7 @@ func (w *world) wrong(ctx context.Context) error {
 	if err := w.compare(rows, expectRows(units, rows), judge.kept()); err != nil {
 		return err
 	}
-	judge.checkStatus()
+	judge.checkReports()
 	if err := errors.Join(judge.wrong...); err != nil {
 		return err
 	}
@@ -43,8 +51,9 @@ func (w *world) wrong(ctx context.Context) error {
 
 // judge returns an oracle for objects and rows.
 func (w *world) judge(o *objects, rows database) *oracle {
-	return &oracle{objects: o, rows: rows, unpinned: w.unpinned, addressed: w.addressed, reached: w.reached, overlaid: w.overlaid,
-		floats: floats{api: w.api}}
+	return &oracle{objects: o, zone: w.cluster.zone, rows: rows, unpinned: w.unpinned, addressed: w.addressed, reached: w.reached,
+		overlaid: w.overlaid,
+		floats:   floats{api: w.api}}
 }
 
 // quiet ends all faults, waits until the database is correct, and then until no pending work can change it any more.
@@ -55,7 +64,10 @@ func (w *world) quiet(ctx context.Context) error {
 	if err := w.converge(ctx, w.wrong); err != nil {
 		return fmt.Errorf("after the end of all faults: %w", err)
 	}
-	w.emptied = false
+	for _, s := range w.sites {
+		s.emptied = false
+	}
+	w.observer.settle()
 	if err := w.marked(ctx); err != nil {
 		return err
 	}
@@ -63,7 +75,7 @@ func (w *world) quiet(ctx context.Context) error {
 	if err := w.converge(ctx, w.wrong); err != nil {
 		return err
 	}
-	return w.checkDrift()
+	return w.everywhere((*world).checkDrift)
 }
 
 // checkDrift checks that no difference counts as foreign in a history without foreign writes.
@@ -90,9 +102,11 @@ func (w *world) still() {
 	})
 }
 
-// writes counts the writes of the leader and of the extenders to the API server.
-func (w *world) writes() int {
-	n := w.lead.link.count()
+// writes counts the writes of the leaders and of the extenders to the API server.
+func (w *world) writes() (n int) {
+	for _, s := range w.sites {
+		n += s.lead.link.count()
+	}
 	for _, e := range w.schedulers {
 		n += e.link.count()
 	}
@@ -105,23 +119,30 @@ const stillness = 150 * time.Millisecond
 // calm delivers what was held back, and makes all actors finish their work.
 func (w *world) calm(ctx context.Context) error {
 	w.note("quiet")
-	w.stale = 0
-	if err := w.runServer(); err != nil {
-		return err
-	}
-	if err := errors.Join(w.supervise(ctx), w.wake(ctx), w.supervise(ctx)); err != nil {
+	if err := w.everywhere(func(w *world) error { return w.revive(ctx) }); err != nil {
 		return err
 	}
 	w.peace()
 	return errors.Join(w.createNetwork(ctx), w.collect(ctx))
 }
 
-// peace ends the faults of the present leader.
+// revive makes the database and its leader run, and ends previous leaders.
+func (w *world) revive(ctx context.Context) error {
+	w.stale = 0
+	if err := errors.Join(w.runServer(), w.replace()); err != nil {
+		return err
+	}
+	return errors.Join(w.supervise(ctx), w.wake(ctx), w.supervise(ctx))
+}
+
+// peace ends the faults of the present leaders.
 func (w *world) peace() {
-	w.lead.link.faults.disarm()
-	w.lead.wire.faults.disarm()
-	w.deliver()
-	w.lateFor = 0
+	for _, s := range w.sites {
+		s.lead.link.faults.disarm()
+		s.lead.wire.faults.disarm()
+		s.deliver()
+		s.lateFor = 0
+	}
 	for _, e := range w.schedulers {
 		e.link.faults.disarm()
 		e.deliver()
@@ -129,10 +150,10 @@ func (w *world) peace() {
 }
 
 // deliver releases the events held back from the present leader.
-func (w *world) deliver() {
-	w.lead.wire.rows.set(false)
+func (s *site) deliver() {
+	s.lead.wire.rows.set(false)
 	for _, resource := range all {
-		w.lead.link.gate(resource).set(false)
+		s.lead.link.gate(resource).set(false)
 	}
 }
 
@@ -140,18 +161,31 @@ func (w *world) deliver() {
 // collector and a scheduler run.
 func (w *world) converge(ctx context.Context, wrong func(context.Context) error) error {
 	return w.news.until(patience, func(ctx context.Context) error {
+		if err := w.superviseAll(ctx); err != nil {
+			return err
+		}
+		if err := errors.Join(w.agents(ctx), w.collect(ctx), w.placeAll(ctx), w.operands(ctx)); err != nil {
+			return err
+		}
+		return wrong(ctx)
+	})
+}
+
+// errReplaced means that another process leads than before.
+var errReplaced = errors.New("a leader was replaced")
+
+// superviseAll supervises the leader of each database. If one was replaced or hangs, it ends the faults of all and fails.
+func (w *world) superviseAll(ctx context.Context) error {
+	return w.everywhere(func(w *world) error {
 		before := w.lead
 		if err := w.supervise(ctx); err != nil {
 			return err
 		}
 		if w.lead != before || w.lead.wire.isHeld() || len(w.zombies) > 0 { // a leader may have hung since the last check
 			w.peace()
-			return w.wake(ctx)
+			return errors.Join(errReplaced, w.wake(ctx))
 		}
-		if err := errors.Join(w.agents(ctx), w.collect(ctx), w.placeAll(ctx)); err != nil {
-			return err
-		}
-		return wrong(ctx)
+		return nil
 	})
 }
 
@@ -226,29 +260,42 @@ func (w *world) restarted(ctx context.Context) error {
 // restart restarts the operator and returns its writes until it was idle.
 func (w *world) restart(ctx context.Context) (commits, writes []string, err error) {
 	w.note("restart")
-	if err := w.lead.stop(); err != nil {
-		return nil, nil, err
-	}
-	w.lead.kill()
-	if err := w.start(); err != nil {
+	if err := w.everywhere((*world).startAgain); err != nil {
 		return nil, nil, err
 	}
 	if err := w.converge(ctx, w.unwanted); err != nil {
 		return nil, nil, err
 	}
-	if err := errors.Join(w.lead.settle(ctx), w.marked(ctx)); err != nil {
+	err = errors.Join(w.everywhere(func(w *world) error { return w.lead.settle(ctx) }), w.marked(ctx))
+	if err != nil {
 		return nil, nil, err
 	}
 	w.still()
-	return w.lead.wire.committed(), w.lead.link.written(), nil
+	for _, s := range w.sites {
+		commits, writes = append(commits, s.lead.wire.committed()...), append(writes, s.lead.link.written()...)
+	}
+	return commits, writes, nil
 }
 
-// unwanted names a unit that the engine does not have yet.
+// startAgain ends the leader in order, and starts the next process.
+func (w *world) startAgain() error {
+	if err := w.lead.stop(); err != nil {
+		return err
+	}
+	w.lead.kill()
+	return w.start()
+}
+
+// unwanted names a unit that an engine does not have yet.
 func (w *world) unwanted(ctx context.Context) error {
 	o, err := w.read(ctx)
 	if err != nil {
 		return err
 	}
+	return w.everywhere(func(w *world) error { return w.unwantedAt(o) })
+}
+
+func (w *world) unwantedAt(o *objects) error {
 	rows, _ := w.mirror.snapshot()
 	units, err := w.judge(o, rows).expect()
 	if err != nil {

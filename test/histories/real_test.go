@@ -62,7 +62,9 @@ func onRealServer(t *testing.T, p Plan, config *rest.Config) {
 	if err := w.run(context.Background()); err != nil {
 		t.Errorf("history %d: %v\n%v", p.Seed, err, w.trace)
 	}
-	w.lead.kill()
+	for _, s := range w.sites {
+		s.lead.kill()
+	}
 	if err := w.clear(context.Background()); err != nil {
 		t.Fatal(err)
 	}

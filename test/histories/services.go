@@ -255,7 +255,9 @@ func (o *oracle) serviceNodes(service *corev1.Service) []facts.ServiceNode {
 		nodes = append(nodes, *node)
 	}
 	for _, nn := range o.networks {
-		networks = append(networks, *nn)
+		if !o.elsewhere(nn.Name) {
+			networks = append(networks, *nn)
+		}
 	}
 	return facts.ServiceNodes(service, nodes, networks)
 }

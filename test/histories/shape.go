@@ -95,6 +95,7 @@ func (w *world) createNetwork(ctx context.Context) error {
 	w.setEntries(cn, slices.Clone(w.entries))
 	cn.Spec.JoinSubnet = joins
 	cn.Spec.Encapsulation.Type, cn.Spec.Gateway.Mode = networkv1alpha1.EncapsulationGeneve, networkv1alpha1.GatewayShared
+	cn.Spec.Zones = w.zones
 	cn.Spec.PodRecord, cn.Spec.Drift.Mode = networkv1alpha1.PodRecordOnRequest, networkv1alpha1.DriftRepair
 	return ignoreExists(w.api.Create(ctx, cn))
 }

@@ -54,7 +54,9 @@ func (o *oracle) checkNetwork(nn *networkv1alpha1.NodeNetwork) {
 	for _, other := range o.networks {
 		all = append(all, *other)
 	}
-	settings := facts.Settings{MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway, PhysicalNetworks: physical,
+	zone, databases := facts.NodeZone(o.cn, node, nn.Spec)
+	settings := facts.Settings{Zone: zone, Databases: databases, Zoned: len(o.cn.Spec.Zones) > 0,
+		MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway, PhysicalNetworks: physical,
 		Encryption: facts.NodeProtection(o.cn.Spec.Encapsulation.Encryption, all),
 		Wildcards:  o.wildcards()}
 	want, err := facts.NodeSpec(nn.Spec, o.plan, others, settings)
@@ -75,7 +77,17 @@ func subnetsOf(nn *networkv1alpha1.NodeNetwork) (found []netip.Prefix) {
 	return found
 }
 
-// checkStatus checks the ClusterNetwork's status.
+// checkReports checks what operators report: of the whole cluster by the operator that decides, and of its own pods by each.
+func (o *oracle) checkReports() {
+	if o.decides() {
+		o.checkStatus()
+	}
+	for i := range o.pods {
+		o.checkRecord(&o.pods[i])
+	}
+}
+
+// checkStatus checks the status of the ClusterNetwork and of all other objects.
 func (o *oracle) checkStatus() {
 	s := o.cn.Status
 	if s.ObservedGeneration != o.cn.Generation {
@@ -119,9 +131,6 @@ func (o *oracle) checkStatus() {
 	o.checkPodNetworks()
 	o.checkClaims(o.addressed)
 	o.checkFloating()
-	for i := range o.pods {
-		o.checkRecord(&o.pods[i])
-	}
 }
 
 func (o *oracle) mtu() int32 {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/weft-network/weft/controllers/kind"
 )
 
 // Step is one event of a history. A step without effect in the present state (such as deleting a missing pod) does
@@ -14,12 +16,15 @@ type Step struct {
 	Node string `json:"node,omitempty"` // the pod's node; empty: not scheduled
 	What string `json:"what,omitempty"` // a variant
 	N    int    `json:"n,omitempty"`    // a number: of commit points, of a row
+
+	Zone kind.Zone `json:"zone,omitempty"` // whose operator or database it concerns
 }
 
 // Plan is a history before it runs.
 type Plan struct {
 	Seed  uint64 `json:"seed"`
-	Shape int    `json:"shape"` // the networks, an index of shapes
+	Shape int    `json:"shape"`           // the networks, an index of shapes
+	Zones bool   `json:"zones,omitempty"` // the cluster may be divided
 	Steps []Step `json:"steps"`
 }
 
@@ -55,7 +60,9 @@ var all = slices.Concat(watched, []string{"services", "endpointslices", firewall
 var watched = []string{"pods", "pods", "nodes", "nodenetworks", "nodenetworks", "clusternetworks", "namespaces"}
 
 // choices are all steps: first actions of people and nodes, then faults, then foreign writes to the database.
-var choices = []choice{
+var choices = slices.Concat(actions, faulty, foreignWrites)
+
+var actions = []choice{
 	{20, func(r *rand.Rand) Step { return Step{Do: "pod", Name: aPod(r), Node: aNode(r), What: podVariant(r)} }},
 	{8, func(r *rand.Rand) Step { return Step{Do: "delete-pod", Name: aPod(r)} }},
 	{6, func(r *rand.Rand) Step {
@@ -88,7 +95,9 @@ var choices = []choice{
 			{Do: "encrypt", What: "None"}}[r.IntN(6)]
 	}},
 	{1, func(r *rand.Rand) Step { return Step{Do: "records", What: oneOf(r, "OnRequest", "Always")} }},
+}
 
+var faulty = []choice{
 	{6, func(r *rand.Rand) Step { return Step{Do: "delay", Name: oneOf(r, watched...)} }},
 	{4, func(r *rand.Rand) Step { return Step{Do: "deliver", Name: oneOf(r, watched...)} }},
 	{2, func(r *rand.Rand) Step { return Step{Do: "lose", Name: oneOf(r, watched...)} }},
@@ -104,7 +113,9 @@ var choices = []choice{
 	{3, func(r *rand.Rand) Step { return Step{Do: "stale", N: 1 + r.IntN(12)} }},
 	{1, func(r *rand.Rand) Step { return Step{Do: "wake"} }},
 	{9, func(r *rand.Rand) Step { return Step{Do: "wait", N: 1 + r.IntN(6)} }},
+}
 
+var foreignWrites = []choice{
 	{8, func(r *rand.Rand) Step { return Step{Do: "vandal", What: oneOf(r, vandalism...), N: r.IntN(100)} }},
 	{3, func(r *rand.Rand) Step { return Step{Do: "foreign", What: oneOf(r, foreigners...), N: r.IntN(100)} }},
 }
@@ -133,9 +144,13 @@ func generate(seed uint64) Plan {
 	if len(p.Steps) > 30 && r.IntN(2) == 0 {
 		p.Steps[len(p.Steps)/2] = Step{Do: "quiet"}
 	}
-	for _, add := range []func(Plan) Plan{withServices, withFirewalls, withEgressIPs, withPolicies, withLogging, withClusterPolicies,
+	further := []func(Plan) Plan{withServices, withFirewalls, withEgressIPs, withPolicies, withLogging, withClusterPolicies,
 		withScenarios, withNetworks, withNetworkScenarios, withMultiPolicies, withClaims, withLocalnets, withFloating,
-		withSchedulers, withLoadBalancers, withQoS, withBGP, withMulticast, withRoutes, withLeaving} {
+		withSchedulers, withLoadBalancers, withQoS, withBGP, withMulticast, withRoutes, withLeaving}
+	if zoned {
+		further = inZones
+	}
+	for _, add := range further {
 		p = add(p)
 	}
 	return p

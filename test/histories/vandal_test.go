@@ -24,7 +24,8 @@ func aSwitch(name, port string) row {
 func TestACopyOfTheJoinSwitchIsNotTheJoinSwitch(t *testing.T) {
 	id, copied := unit.UUID("Logical_Switch", names.JoinSwitch), uuid.NewString()
 	for _, name := range []string{names.JoinSwitch, "renamed"} {
-		w := &world{mirror: &mirror{rows: database{"Logical_Switch": {id: aSwitch(name, "p"), copied: aSwitch(names.JoinSwitch, "q")}}}}
+		rows := database{"Logical_Switch": {id: aSwitch(name, "p"), copied: aSwitch(names.JoinSwitch, "q")}}
+		w := &world{nil, &site{mirror: &mirror{rows: rows}}}
 		if got, ok := w.joinSwitch(); !ok || got != id {
 			t.Errorf("with the name %s the join switch is %s %t, want %s", name, got, ok, id)
 		}

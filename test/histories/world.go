@@ -16,19 +16,50 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/test/histories/apiserver"
 )
 
-// world is a running history.
+// world is a running history, seen from one of its databases.
 type world struct {
-	plan    Plan
+	*history
+	*site
+}
+
+// history is what all databases of a history share.
+type history struct {
+	plan  Plan
+	api   client.Client
+	news  *notifier
+	sites []*site // of the part of the cluster without a name, then of its zone
+
+	muted    map[string]bool                       // nodes whose agent does not report
+	chassis  map[string]string                     // node -> what its agent reports next
+	unpinned map[string]bool                       // UIDs of pods that may get other addresses than they reported
+	entries  []networkv1alpha1.ClusterNetworkEntry // of the ClusterNetwork; nil before the first
+	marker   int
+	// attachments are what ports of pods on a Network had when the scenario began.
+	attachments map[string]string
+	addressed   map[types.UID][]string // IPAMClaims' addresses at the previous check
+	reached     map[string]bool        // nodes that ever reported a connection with a segment
+	overlaid    map[string]bool        // Networks that ever had a topology other than Localnet
+	observer    *observer
+	schedulers  map[string]*extenderProcess // the present extenders, by scheduler
+	extenders   []*extenderProcess          // all that ever ran
+	// staleExtender is the age in revisions of the next extender's first lists.
+	staleExtender int64
+	zones         []networkv1alpha1.Zone // of the ClusterNetwork
+	zoneDown      bool                   // the zone's workloads are not ready
+	trace         []string
+}
+
+// site is a database with its operators.
+type site struct {
 	cluster *cluster
-	api     client.Client
 	server  *ovndbtest.Server
 	mirror  *mirror
-	news    *notifier
 
 	lead    *operator   // nil without a leader
 	zombies []*operator // previous leaders with a commit still in transit
@@ -38,29 +69,14 @@ type world struct {
 	lag map[string]int64
 
 	serverUp  bool
-	downFor   int                                   // steps until the killed server restarts
-	lateFor   int                                   // steps until late rows are delivered
-	muted     map[string]bool                       // nodes whose agent does not report
-	chassis   map[string]string                     // node -> what its agent reports next
-	unpinned  map[string]bool                       // UIDs of pods that may get other addresses than they reported
-	entries   []networkv1alpha1.ClusterNetworkEntry // of the ClusterNetwork; nil before the first
+	downFor   int // steps until the killed server restarts
+	lateFor   int // steps until late rows are delivered
+	awayFor   int // steps until the killed process is replaced
 	foreign   foreignRows
 	disowned  map[string]bool // rows from which a vandal removed Weft's owner
 	strangers bool            // there were foreign writes, or the database lost its rows
 	emptied   bool            // the database lost its rows since the last quiet moment
-	marker    int
-	// attachments are what ports of pods on a Network had when the scenario began.
-	attachments map[string]string
-	addressed   map[types.UID][]string // IPAMClaims' addresses at the previous check
-	reached     map[string]bool        // nodes that ever reported a connection with a segment
-	overlaid    map[string]bool        // Networks that ever had a topology other than Localnet
-	overtaken   bool                   // a previous leader was resumed: it may have taken the epoch again before it ended
-	observer    *observer
-	schedulers  map[string]*extenderProcess // the present extenders, by scheduler
-	extenders   []*extenderProcess          // all that ever ran
-	// staleExtender is the age in revisions of the next extender's first lists.
-	staleExtender int64
-	trace         []string
+	overtaken bool            // a previous leader was resumed: it may have taken the epoch again before it ended
 }
 
 // newWorld starts a database, and an API server in memory unless real is set.
@@ -70,27 +86,73 @@ func newWorld(t testing.TB, plan Plan, real *rest.Config) (*world, error) {
 		return nil, err
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	w := &world{plan: plan, news: &notifier{}, serverUp: true, muted: map[string]bool{}, chassis: map[string]string{},
-		unpinned: map[string]bool{}, foreign: foreignRows{}, disowned: map[string]bool{}, addressed: map[types.UID][]string{},
-		reached: map[string]bool{}, overlaid: map[string]bool{},
+	h := &history{plan: plan, news: &notifier{}, muted: map[string]bool{}, chassis: map[string]string{},
+		unpinned: map[string]bool{}, addressed: map[types.UID][]string{}, reached: map[string]bool{}, overlaid: map[string]bool{},
 		schedulers: map[string]*extenderProcess{}}
-	w.server = ovndbtest.Start(t, "ovn-nb")
-	w.cluster = &cluster{config: real, mapper: newMapper(), database: strings.TrimPrefix(w.server.Endpoint(), "unix:"), dir: dir}
+	c := &cluster{config: real, mapper: newMapper(), dir: dir}
 	var memory *apiserver.Server
 	if real == nil {
-		memory = apiserver.New(plan.Seed, w.news.notify)
-		w.cluster.config, w.cluster.transport = &rest.Config{Host: "http://memory"}, memory
+		memory = apiserver.New(plan.Seed, h.news.notify)
+		c.config, c.transport = &rest.Config{Host: "http://memory"}, memory
 	}
-	w.observer = newObserver(memory)
-	if w.api, err = newClient(w.cluster); err != nil {
+	h.observer = newObserver(memory)
+	if h.api, err = newClient(c); err != nil {
 		return nil, err
 	}
-	w.mirror = newMirror(w.news.notify, w.observer.seeRows)
-	if err := w.mirror.connect(w.cluster.database); err != nil {
-		return nil, err
+	zones := []kind.Zone{""}
+	if plan.Zones {
+		zones = append(zones, theZone)
 	}
+	for _, zone := range zones {
+		s, err := newSite(t, c, zone, mirrorOf(zone, h))
+		if err != nil {
+			return nil, err
+		}
+		h.sites = append(h.sites, s)
+	}
+	w := h.at("")
 	t.Cleanup(w.close)
 	return w, w.prepare(context.Background())
+}
+
+// mirrorOf returns the mirror of a zone's database. Zones have no floating addresses, which the observer watches.
+func mirrorOf(zone kind.Zone, h *history) *mirror {
+	if zone.Follows() {
+		return newMirror(h.news.notify, nil)
+	}
+	return newMirror(h.news.notify, h.observer.seeRows)
+}
+
+// newSite starts a zone's database.
+func newSite(t testing.TB, c *cluster, zone kind.Zone, m *mirror) (*site, error) {
+	s := &site{server: ovndbtest.Start(t, "ovn-nb"), mirror: m, serverUp: true, foreign: foreignRows{}, disowned: map[string]bool{}}
+	own := *c
+	own.zone, own.database = zone, strings.TrimPrefix(s.server.Endpoint(), "unix:")
+	s.cluster = &own
+	return s, m.connect(own.database)
+}
+
+// at returns the history as seen from a zone's database, or from the first database in a history without the zone.
+func (h *history) at(zone kind.Zone) *world {
+	for _, s := range h.sites {
+		if s.cluster.zone == zone {
+			return &world{h, s}
+		}
+	}
+	return &world{h, h.sites[0]}
+}
+
+// everywhere calls f for each database.
+func (h *history) everywhere(f func(*world) error) error {
+	for _, s := range h.sites {
+		if err := f(&world{h, s}); err != nil {
+			if len(h.sites) > 1 {
+				err = fmt.Errorf("zone %q: %w", s.cluster.zone, err)
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // prepare creates the objects that every cluster has.
@@ -106,8 +168,12 @@ func (w *world) prepare(ctx context.Context) error {
 
 // close ends all processes.
 func (w *world) close() {
-	w.mirror.close()
-	for _, o := range w.all {
+	var operators []*operator
+	for _, s := range w.sites {
+		s.mirror.close()
+		operators = append(operators, s.all...)
+	}
+	for _, o := range operators {
 		o.kill()
 	}
 	for _, e := range w.extenders {
@@ -116,7 +182,7 @@ func (w *world) close() {
 	for _, e := range w.extenders {
 		_ = e.end() // run has reported a hanging process
 	}
-	for _, o := range w.all {
+	for _, o := range operators {
 		_ = o.end() // run has reported a hanging process
 		o.wire.ended.Wait()
 	}
@@ -126,10 +192,10 @@ func (w *world) close() {
 func (w *world) run(ctx context.Context) error {
 	for i, step := range w.plan.Steps {
 		w.note("step %d: %+v", i, step)
-		if err := errors.Join(w.tick(), w.supervise(ctx)); err != nil {
+		if err := w.everywhere(func(w *world) error { return errors.Join(w.tick(), w.supervise(ctx)) }); err != nil {
 			return fmt.Errorf("before step %d %+v: %w", i, step, err)
 		}
-		if err := w.do(ctx, step); err != nil {
+		if err := w.at(step.Zone).do(ctx, step); err != nil {
 			return fmt.Errorf("step %d %+v: %w", i, step, err)
 		}
 		if err := w.observer.err(); err != nil {
@@ -142,12 +208,8 @@ func (w *world) run(ctx context.Context) error {
 	if err := w.restarted(ctx); err != nil {
 		return fmt.Errorf("after an unchanged restart: %w", err)
 	}
-	for _, o := range w.all {
-		if o != w.lead {
-			if err := o.end(); err != nil {
-				return err
-			}
-		}
+	if err := w.everywhere((*world).predecessorsEnded); err != nil {
+		return err
 	}
 	for _, e := range w.extenders {
 		e.kill()
@@ -158,9 +220,21 @@ func (w *world) run(ctx context.Context) error {
 	return w.observer.err()
 }
 
+// predecessorsEnded waits until all processes but the leader have ended.
+func (w *world) predecessorsEnded() error {
+	for _, o := range w.all {
+		if o != w.lead {
+			if err := o.end(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // note records an action for the analysis of a failure.
-func (w *world) note(format string, args ...any) {
-	w.trace = append(w.trace, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
+func (h *history) note(format string, args ...any) {
+	h.trace = append(h.trace, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
 }
 
 // tick ends faults that last for some steps.
@@ -172,15 +246,32 @@ func (w *world) tick() error {
 	}
 	if !w.serverUp {
 		if w.downFor--; w.downFor <= 0 {
-			return w.runServer()
+			if err := w.runServer(); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	if w.awayFor > 1 {
+		w.awayFor--
+		return nil
+	}
+	return w.replace()
+}
+
+// replace starts a process after a step that killed the leader for some steps.
+func (w *world) replace() error {
+	if w.awayFor == 0 {
+		return nil
+	}
+	w.awayFor = 0
+	return w.start()
 }
 
 // supervise starts a process if none runs, as its Deployment would.
 func (w *world) supervise(context.Context) error {
 	switch {
+	case w.awayFor > 0:
+		return nil
 	case w.lead == nil:
 	case w.lead.hasCrashed():
 		w.note("the leader crashed")
@@ -203,10 +294,10 @@ func (w *world) supervise(context.Context) error {
 }
 
 func (w *world) start() (err error) {
-	w.lead, err = startOperator(w.cluster, fmt.Sprintf("op%d", len(w.all)), w.stale, w.lag, w.news.notify)
+	w.lead, err = startOperator(w.cluster, fmt.Sprintf("op%s%d", w.cluster.zone, len(w.all)), w.stale, w.lag, w.news.notify)
 	w.stale, w.lag = 0, nil
 	if err == nil {
-		w.note("process %d starts", len(w.all))
+		w.note("process %s%d starts", w.cluster.zone, len(w.all))
 		w.all = append(w.all, w.lead)
 	}
 	return err
@@ -241,7 +332,7 @@ func (w *world) wake(ctx context.Context) error {
 
 // awaitLeader waits until the present process holds the epoch.
 func (w *world) awaitLeader(ctx context.Context) error {
-	if err := w.runServer(); err != nil {
+	if err := errors.Join(w.runServer(), w.replace()); err != nil {
 		return err
 	}
 	err := w.news.until(patience, func(context.Context) error {

@@ -49,7 +49,7 @@ func (w *world) start() *operator {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &countingTransport{next, o} })
 	mgr, err := ctrl.NewManager(config, managerOptions)
 	w.must(err)
-	o.engine, err = controllers.Setup(mgr, controllers.Options{Northbound: []string{w.nb.Endpoint()}, Observer: o,
+	o.engine, err = controllers.Setup(mgr, controllers.Options{Zone: w.inZone, Northbound: []string{w.nb.Endpoint()}, Observer: o,
 		CountDelay: w.countDelay, AdminSocket: o.socket, Lookup: w.lookup})
 	w.must(err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -18,6 +18,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/invariantcheck"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
@@ -38,10 +39,28 @@ type world struct {
 
 	countDelay time.Duration   // of operators started later
 	lookup     resolver.Lookup // of operators started later; nil: they use this machine's name servers
+	inZone     kind.Zone       // of operators started later
 	unsound    string          // why invariants may fail at the end of the test; empty: they must hold
 }
 
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := connectWorld(t)
+	t.Cleanup(w.clear)
+	w.follow()
+	return w
+}
+
+// zone returns the part of the cluster with this name, which has a database of its own.
+func (w *world) zone(name kind.Zone) *world {
+	w.Helper()
+	z := connectWorld(w.T)
+	z.inZone = name
+	z.follow()
+	return z
+}
+
+func connectWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, nb: ovndbtest.Start(t, "ovn-nb"), countDelay: 50 * time.Millisecond}
 	w.rows = ovndb.NewConn(ovndb.Config{
@@ -49,19 +68,22 @@ func newWorld(t *testing.T) *world {
 		OnRow:     func(string, model.Model, ovndb.RowEvent) { news.notify() },
 		OnConnect: func(bool) { news.notify() },
 	})
+	return w
+}
+
+// follow keeps the test's copy of the database up to date, and ends the operators with the test.
+func (w *world) follow() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.rows.Run(ctx) }()
-	t.Cleanup(func() {
+	w.Cleanup(func() {
 		for _, o := range w.operators {
 			o.stop()
 		}
 		cancel()
 		<-done
-		w.clear()
 	})
-	t.Cleanup(w.holds) // runs before the other cleanups
-	return w
+	w.Cleanup(w.holds) // runs before the other cleanups
 }
 
 // holds fails the test unless all invariants hold when the last operator, if it still works, is idle.
@@ -70,7 +92,7 @@ func (w *world) holds() {
 	if w.Failed() || w.unsound != "" || len(w.operators) == 0 || !w.operators[len(w.operators)-1].works() {
 		return
 	}
-	reader := &invariantcheck.Reader{Client: view, Database: w.rows, ClusterPolicies: clusterPolicies}
+	reader := &invariantcheck.Reader{Client: view, Zone: w.inZone, Database: w.rows, ClusterPolicies: clusterPolicies}
 	w.until(func() error {
 		present, err := reader.World(context.Background()) // the test's own context has ended
 		if err != nil {
@@ -93,8 +115,8 @@ func (w *world) clear() {
 	w.clearQoS(ctx)
 	w.clearPolicies(ctx)
 	w.clearServices(ctx)
-	for _, kind := range []client.Object{&corev1.Node{}, &networkv1alpha1.NodeNetwork{}, &networkv1alpha1.ClusterNetwork{}} {
-		w.must(api.DeleteAllOf(ctx, kind))
+	for _, object := range []client.Object{&corev1.Node{}, &networkv1alpha1.NodeNetwork{}, &networkv1alpha1.ClusterNetwork{}} {
+		w.must(api.DeleteAllOf(ctx, object))
 	}
 	w.must(api.DeleteAllOf(ctx, &eventsv1.Event{}, client.InNamespace("default")))
 	w.until(func() error {

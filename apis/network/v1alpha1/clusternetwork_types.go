@@ -183,6 +183,33 @@ type ClusterNetworkSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Upgrade Upgrade `json:"upgrade,omitempty,omitzero"`
+
+	// zones are parts of the cluster with OVN databases and an operator of their own, if the operator runs them. A node is in the
+	// first zone that selects it, and otherwise in the part of the cluster without a name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=15
+	Zones []Zone `json:"zones,omitempty"`
+}
+
+// ZoneName is the name of a zone.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=20
+// +kubebuilder:validation:Pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+type ZoneName string
+
+// Zone is a part of the cluster with OVN databases and an operator of its own.
+type Zone struct {
+	// +required
+	Name ZoneName `json:"name"`
+
+	// nodeSelector selects the zone's nodes by their labels. One of them has the zone's databases.
+	// +required
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=8
+	NodeSelector map[string]string `json:"nodeSelector"`
 }
 
 // Databases configures OVN's databases.
@@ -481,6 +508,13 @@ type ClusterNetworkStatus struct {
 	// +listMapKey=node
 	// +kubebuilder:validation:MaxItems=128
 	Relays []RelayStatus `json:"relays,omitempty"`
+
+	// zones is the state of each zone of the spec. It is absent without zones.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=15
+	Zones []ZoneStatus `json:"zones,omitempty"`
 
 	// mtu is the effective MTU of pod interfaces in bytes.
 	// +optional

@@ -132,6 +132,10 @@ const (
 	ReasonRelaysStarting = "RelaysStarting"
 	// ReasonRelaysUnplaced: there are fewer suitable nodes than relays.
 	ReasonRelaysUnplaced = "RelaysUnplaced"
+	// ReasonZoneUnavailable: a zone's databases or operator do not work; its nodes see no changes.
+	ReasonZoneUnavailable = "ZoneUnavailable"
+	// ReasonZoneStarting: a zone's databases or operator do not work yet, and no node is in the zone.
+	ReasonZoneStarting = "ZoneStarting"
 	// ReasonDatabaseRefused: the database refuses a row; the message contains the database's error.
 	ReasonDatabaseRefused = "DatabaseRefused"
 	// ReasonDatabaseError: the database refused a write.

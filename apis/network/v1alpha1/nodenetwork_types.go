@@ -21,6 +21,7 @@ const (
 // +kubebuilder:printcolumn:name="ID",type=integer,JSONPath=`.spec.nodeID`
 // +kubebuilder:printcolumn:name="Subnets",type=string,JSONPath=`.spec.podSubnets`
 // +kubebuilder:printcolumn:name="Free",type=integer,JSONPath=`.status.addresses.free`,description="pod addresses not in use"
+// +kubebuilder:printcolumn:name="Zone",type=string,priority=1,JSONPath=`.spec.zone`
 // +kubebuilder:printcolumn:name="Chassis",type=string,priority=1,JSONPath=`.status.chassis`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -113,6 +114,22 @@ type NodeNetworkSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2
 	Relays []IP `json:"relays,omitempty"`
+
+	// zone is the node's zone. It is absent in the part of the cluster without a name.
+	// +optional
+	Zone ZoneName `json:"zone,omitempty"`
+
+	// databases are the addresses of the zone's databases. Without them, the node uses the databases of its agent's command line.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=3
+	Databases []IP `json:"databases,omitempty"`
+
+	// transitAddresses are the node's addresses on the switch that connects the zones, one per family. They are absent without zones.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2
+	TransitAddresses []IP `json:"transitAddresses,omitempty"`
 
 	// +optional
 	Encapsulation Encapsulation `json:"encapsulation,omitempty,omitzero"`

@@ -27,30 +27,32 @@ type Chassis struct {
 	// Tunnels are the addresses to which other nodes tunnel. Packets to the node itself use the first.
 	Tunnels  []netip.Addr
 	Datapath networkv1alpha1.DatapathType
+	// Zoned makes ovn-controller tunnel to the nodes of other zones.
+	Zoned bool
 }
 
-// ControllerRemotes returns ovn-controller's remotes of the southbound database: the node's relays, or database, the
-// database's own remotes, without relays. The database is no remote beside relays, because ovn-controller shuffles its
+// ControllerRemotes returns ovn-controller's remotes of the southbound database: the node's relays, or the databases of its zone, or
+// database, the remotes of the command line. The database is no remote beside relays, because ovn-controller shuffles its
 // remotes: a share of the nodes would use the database even while all relays work. After the loss of relays, the database
 // would have to send all copies at once, which is the load that relays exist to avoid.
-func ControllerRemotes(relays []networkv1alpha1.IP, database []string) []string {
-	return remotes(relays, ports.Relay, database)
+func ControllerRemotes(spec networkv1alpha1.NodeNetworkSpec, database []string) []string {
+	return remotes(spec.Relays, ports.Relay, remotes(spec.Databases, ports.Southbound, database))
 }
 
 // ReaderRemotes returns the agent's own remotes of the southbound database, in the same way.
-func ReaderRemotes(relays []networkv1alpha1.IP, database []string) []string {
-	return remotes(relays, ports.RelayReader, database)
+func ReaderRemotes(spec networkv1alpha1.NodeNetworkSpec, database []string) []string {
+	return remotes(spec.Relays, ports.RelayReader, remotes(spec.Databases, ports.SouthboundReader, database))
 }
 
-func remotes(relays []networkv1alpha1.IP, port uint16, database []string) []string {
+func remotes(servers []networkv1alpha1.IP, port uint16, otherwise []string) []string {
 	var all []string
-	for _, r := range relays {
-		if address, err := netip.ParseAddr(string(r)); err == nil { // the CRD admits nothing else
+	for _, s := range servers {
+		if address, err := netip.ParseAddr(string(s)); err == nil { // the CRD admits nothing else
 			all = append(all, "ssl:"+netip.AddrPortFrom(address, port).String())
 		}
 	}
 	if len(all) == 0 {
-		return database
+		return otherwise
 	}
 	return all
 }
@@ -69,7 +71,7 @@ func Registration(c Chassis) unit.Unit {
 	if len(tunnels) > 1 {
 		byDefault = tunnels[0]
 	}
-	return unit.Unit{Key: unit.NewKey(KindNode, "chassis"), Members: settings(map[string]string{
+	pairs := map[string]string{
 		"system-id":                   c.SystemID,
 		"hostname":                    c.Node,
 		RemoteKey:                     strings.Join(c.Southbound, ","),
@@ -81,14 +83,18 @@ func Registration(c Chassis) unit.Unit {
 		"ovn-remote-probe-interval":   "30000", // ms
 		"ovn-monitor-all":             "true",
 		"ovn-openflow-probe-interval": "0", // probes of this local connection would only end it under load
-	})}
+	}
+	if c.Zoned {
+		pairs["ovn-is-interconn"] = "true"
+	}
+	return unit.Unit{Key: unit.NewKey(KindNode, "chassis"), Members: settings(pairs)}
 }
 
 // Registered returns Registration's unit with the present values of its settings, so that it can be removed. It omits
 // the names of the chassis and the host, which others may have set before Weft. Without the removed settings,
 // ovn-controller stops working.
 func Registered(externalIDs map[string]string) unit.Unit {
-	u := Registration(Chassis{})
+	u := Registration(Chassis{Zoned: true})
 	present := map[string]string{}
 	for _, m := range u.Members {
 		if value, ok := externalIDs[m.Element]; ok && m.Element != "system-id" && m.Element != "hostname" {

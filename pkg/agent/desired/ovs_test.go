@@ -204,10 +204,10 @@ func TestRemotesOfRelays(t *testing.T) {
 			[]string{"ssl:192.0.2.7:16644", "ssl:[2001:db8::7]:16644"}, []string{"ssl:192.0.2.7:16645", "ssl:[2001:db8::7]:16645"}},
 		"no address": {[]networkv1alpha1.IP{"nonsense"}, database, database},
 	} {
-		if have := desired.ControllerRemotes(c.relays, database); !slices.Equal(have, c.controller) {
+		if have := desired.ControllerRemotes(networkv1alpha1.NodeNetworkSpec{Relays: c.relays}, database); !slices.Equal(have, c.controller) {
 			t.Errorf("%s: ovn-controller's are %q, want %q", name, have, c.controller)
 		}
-		if have := desired.ReaderRemotes(c.relays, database); !slices.Equal(have, c.reader) {
+		if have := desired.ReaderRemotes(networkv1alpha1.NodeNetworkSpec{Relays: c.relays}, database); !slices.Equal(have, c.reader) {
 			t.Errorf("%s: the agent's are %q, want %q", name, have, c.reader)
 		}
 	}

@@ -242,8 +242,8 @@ func (r *Reconciler) applyOVS(
 		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
 		return stage
 	}
-	chassis.Southbound = desired.ControllerRemotes(spec.Relays, r.ControllerRemotes)
-	r.Bindings.Redirect(desired.ReaderRemotes(spec.Relays, r.Bindings.Remotes))
+	chassis.Southbound, chassis.Zoned = desired.ControllerRemotes(spec, r.ControllerRemotes), len(spec.TransitAddresses) > 0
+	r.Bindings.Redirect(desired.ReaderRemotes(spec, r.Bindings.Remotes))
 	registration, former := desired.Registration(chassis), ovs.ExternalIDs[desired.RemoteKey]
 	for _, u := range []unit.Unit{registration, desired.IntegrationBridge(chassis.Datapath, r.foreignBridge())} {
 		if err := r.OVS.Apply(ctx, u); err != nil {

@@ -16,7 +16,7 @@ const integrationBridge = "br-int"
 // Leftovers are filepath.Glob patterns of the files that this package's programs leave behind when they end. Programs
 // remove their own sockets and pid files.
 var Leftovers = []string{
-	"/var/lib/ovn/ovn?b_db.db*", "/var/lib/ovn/.ovn?b_db.db*", "/var/lib/ovn/members.json*",
+	"/var/lib/ovn/ovn?b_db.db*", "/var/lib/ovn/.ovn?b_db.db*", "/var/lib/ovn/members.json*", "/var/lib/ovn/zone-*",
 	OVNRun + "/ovn?b_db.json", OVNRun + "/" + member.RelayFiles + ".json", OVNRun + "/member-*", OVNRun + "/" + acllog.File + "*",
 	OVSRun + "/conf.db*", OVSRun + "/.conf.db*", OVSRun + "/ovsdb-server.json", IdentityDir + "/*",
 }

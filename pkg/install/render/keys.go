@@ -27,9 +27,10 @@ type authority struct {
 }
 
 // servers are the Secrets of the database servers and relays. Their certificates include the addresses of these members.
+// The servers of all zones have the same Secrets.
 var servers = map[string]func(Place) []Member{
-	"weft-nb-server": func(p Place) []Member { return p.Members },
-	"weft-sb-server": func(p Place) []Member { return p.Members },
+	"weft-nb-server": membersOfAll,
+	"weft-sb-server": membersOfAll,
 	RelaySecret:      func(p Place) []Member { return p.Relays },
 }
 

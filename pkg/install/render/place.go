@@ -24,6 +24,8 @@ type Place struct {
 	Dissolving bool
 	// Relays are the relays of the southbound database.
 	Relays []Member
+	// Zones are the zones with databases of their own.
+	Zones []Zone
 }
 
 // Member is a node with a member of each database.
@@ -62,6 +64,11 @@ func allAddresses(members []Member) []netip.Addr {
 // hold the data. Other slots go to control-plane nodes, then to any node; schedulable nodes come first, then the
 // order is by name. There is no member if no node is suitable.
 func PlaceOf(before []string, nodes []corev1.Node, wanted int) Place {
+	return placeBy(before, nodes, wanted, rank)
+}
+
+// placeBy is PlaceOf with another order of preference.
+func placeBy(before []string, nodes []corev1.Node, wanted int, rank func(corev1.Node) int) Place {
 	place := Place{Wanted: wanted}
 	candidates := map[string]corev1.Node{}
 	for _, n := range nodes {
@@ -108,6 +115,9 @@ func Remaining(before []string, nodes []corev1.Node) Place {
 	}
 	return place
 }
+
+// ranks is more than each result of rank.
+const ranks = 4
 
 // rank returns a node's preference; higher is better.
 func rank(n corev1.Node) int {

@@ -113,25 +113,7 @@ func (f RelayFacts) stateOf(node string, address netip.Addr) networkv1alpha1.Rel
 
 // podOn reports whether a node's relay works, and if not, why.
 func (f RelayFacts) podOn(node string) (ready bool, why string) {
-	why = "the relay has no pod yet"
-	for i := range f.Pods {
-		p := &f.Pods[i]
-		if p.Spec.NodeName != node || !p.DeletionTimestamp.IsZero() {
-			continue
-		}
-		why = "pod " + p.Name + " is not ready"
-		for _, c := range p.Status.ContainerStatuses {
-			if w := c.State.Waiting; w != nil {
-				why = "pod " + p.Name + ": " + w.Reason
-			}
-		}
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-				return true, ""
-			}
-		}
-	}
-	return false, why
+	return podReady(f.Pods, "the relay has no pod yet", func(p *corev1.Pod) bool { return p.Spec.NodeName == node })
 }
 
 // used reports whether a node uses the relay at an address.

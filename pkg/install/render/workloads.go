@@ -66,6 +66,8 @@ type Facts struct {
 	Place                        Place
 	// Encrypted adds the IKE daemon.
 	Encrypted bool
+
+	zone *Zone // the zone of a zone's workload, whose place is Place
 }
 
 // IKE is the name of the IKE daemon's DaemonSet, which exists only with encryption. ikeFile is its manifest.
@@ -74,58 +76,95 @@ const (
 	ikeFile = "operands/ike.yaml"
 )
 
+// The manifests of the workloads that each zone has.
+const (
+	centralFile  = "operands/central.yaml"
+	operatorFile = "operator/deployment.yaml"
+)
+
 // Workload is a Deployment, StatefulSet or DaemonSet.
 type Workload interface {
 	metav1.Object
 	runtime.Object
 }
 
+// manifest is a file of config, and how it becomes a workload.
+type manifest struct {
+	file   string
+	object Workload
+	fill   func(Facts, Workload)
+	facts  Facts
+}
+
 // Workloads returns the workloads in the order in which they are needed.
 func Workloads(f Facts) ([]Workload, error) {
 	var all []Workload
-	for _, w := range []struct {
-		file   string
-		object Workload
-		fill   func(Facts, Workload)
-	}{
-		{"operands/central.yaml", &appsv1.StatefulSet{}, pin},
-		{"operands/relay-source.yaml", &appsv1.DaemonSet{}, beside},
-		{"operands/relay.yaml", &appsv1.DaemonSet{}, relayed},
-		{"operands/ovs.yaml", &appsv1.DaemonSet{}, inTurn},
-		{"operands/ovn-controller.yaml", &appsv1.DaemonSet{}, inTurn},
-		{ikeFile, &appsv1.DaemonSet{}, nil},
-		{"operator/deployment.yaml", &appsv1.Deployment{}, nil},
-		{"agent/daemonset.yaml", &appsv1.DaemonSet{}, inTurn},
-	} {
-		if w.file == ikeFile && !f.Encrypted {
-			continue
-		}
-		if relays := w.file == "operands/relay.yaml" || w.file == "operands/relay-source.yaml"; relays && len(f.Place.Relays) == 0 {
-			continue
-		}
-		text, err := config.Operands.ReadFile(w.file)
+	for _, m := range manifests(f) {
+		w, err := m.workload()
 		if err != nil {
 			return nil, err
 		}
-		if err := yaml.UnmarshalStrict(bytes.TrimSpace(text), w.object); err != nil {
-			return nil, fmt.Errorf("%s: %w", w.file, err)
-		}
-		w.object.SetNamespace(f.Namespace)
-		fillPod(f, Template(w.object))
-		if w.fill != nil {
-			w.fill(f, w.object)
-		}
-		if err := revise(f, Template(w.object)); err != nil {
-			return nil, err
-		}
-		digest, err := digestOf(w.object)
-		if err != nil {
-			return nil, err
-		}
-		annotate(w.object, AnnotationApplied, digest)
-		all = append(all, w.object)
+		all = append(all, w)
 	}
 	return all, nil
+}
+
+// manifests returns the manifests of the wanted workloads. A zone's workloads follow the workloads with the same file.
+func manifests(f Facts) (all []manifest) {
+	for _, m := range []manifest{
+		{centralFile, &appsv1.StatefulSet{}, pin, f},
+		{"operands/relay-source.yaml", &appsv1.DaemonSet{}, beside, f},
+		{"operands/relay.yaml", &appsv1.DaemonSet{}, relayed, f},
+		{"operands/ovs.yaml", &appsv1.DaemonSet{}, inTurn, f},
+		{"operands/ovn-controller.yaml", &appsv1.DaemonSet{}, inTurn, f},
+		{ikeFile, &appsv1.DaemonSet{}, nil, f},
+		{operatorFile, &appsv1.Deployment{}, nil, f},
+		{"agent/daemonset.yaml", &appsv1.DaemonSet{}, inTurn, f},
+	} {
+		if m.file == ikeFile && !f.Encrypted {
+			continue
+		}
+		if relays := m.file == "operands/relay.yaml" || m.file == "operands/relay-source.yaml"; relays && len(f.Place.Relays) == 0 {
+			continue
+		}
+		all = append(all, m)
+		for _, z := range f.Place.Zones {
+			switch {
+			case z.Frozen:
+			case m.file == centralFile:
+				all = append(all, manifest{centralFile, &appsv1.StatefulSet{}, pinZone, f.in(z)})
+			case m.file == operatorFile:
+				all = append(all, manifest{operatorFile, &appsv1.Deployment{}, operateZone, f.in(z)})
+			}
+		}
+	}
+	return all
+}
+
+// workload reads the manifest and fills it in.
+func (m manifest) workload() (Workload, error) {
+	text, err := config.Operands.ReadFile(m.file)
+	if err != nil {
+		return nil, err
+	}
+	w, f := m.object, m.facts
+	if err := yaml.UnmarshalStrict(bytes.TrimSpace(text), w); err != nil {
+		return nil, fmt.Errorf("%s: %w", m.file, err)
+	}
+	w.SetNamespace(f.Namespace)
+	fillPod(f, Template(w))
+	if m.fill != nil {
+		m.fill(f, w)
+	}
+	if err := revise(f, Template(w)); err != nil {
+		return nil, err
+	}
+	digest, err := digestOf(w)
+	if err != nil {
+		return nil, err
+	}
+	annotate(w, AnnotationApplied, digest)
+	return w, nil
 }
 
 // Template returns the pod template of a workload.
@@ -184,19 +223,25 @@ func (p Place) remote(port int) string {
 	return strings.Join(all, ",")
 }
 
-// memberContainer is the container that only pods of clustered databases have.
-const memberContainer = "member"
+const (
+	// memberContainer is the container that only pods of clustered databases have.
+	memberContainer = "member"
+	// remotesContainer is the container that only pods of databases in a cluster with zones have.
+	remotesContainer = "remotes"
+	// dataVolume is the volume of the databases' files.
+	dataVolume = "data"
+)
 
 // pin binds the databases to their nodes, one pod on each.
 func pin(f Facts, w Workload) {
 	template := Template(w)
 	template.Spec.Affinity = onlyOn(f.Place.Nodes())
 	annotate(w, AnnotationNode, strings.Join(f.Place.Nodes(), ","))
+	template.Spec.Containers = slices.DeleteFunc(template.Spec.Containers, func(c corev1.Container) bool {
+		return c.Name == memberContainer && !f.Place.Clustered() || c.Name == remotesContainer && !f.zoned()
+	})
 	if f.Place.Clustered() {
 		cluster(f, w)
-	} else {
-		template.Spec.Containers = slices.DeleteFunc(template.Spec.Containers,
-			func(c corev1.Container) bool { return c.Name == memberContainer })
 	}
 	if northd, known := f.Programs[programs.Northd]; known {
 		annotate(&Template(w).ObjectMeta, AnnotationNorthd, northd.Version)
@@ -241,7 +286,7 @@ func cluster(f Facts, w Workload) {
 		}},
 	}
 	for i := range template.Spec.Containers {
-		if c := &template.Spec.Containers[i]; c.Name != memberContainer {
+		if c := &template.Spec.Containers[i]; c.Name != memberContainer && c.Name != remotesContainer {
 			c.Command = append(c.Command, "--cluster")
 		}
 	}

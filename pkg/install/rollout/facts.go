@@ -73,13 +73,14 @@ type view struct {
 	centrals []pod
 	operator []pod
 	relays   map[string][]pod // of each workload in ofRelays
+	zonePods map[string]zonePods
 	// difference is the result of the preflight if it is over.
 	difference string
 }
 
 // newView indexes the facts.
 func newView(f Facts) view {
-	v := view{Facts: f, relays: map[string][]pod{}}
+	v := view{Facts: f, relays: map[string][]pod{}, zonePods: map[string]zonePods{}}
 	networks := map[string]*networkv1alpha1.NodeNetwork{}
 	for i := range f.Networks {
 		networks[f.Networks[i].Name] = &f.Networks[i]
@@ -109,6 +110,9 @@ func newView(f Facts) view {
 
 // add indexes a pod. Of a workload's pods on a node it keeps the latest, and prefers pods that are not terminating.
 func (v *view) add(byNode map[string]map[string]pod, object *corev1.Pod) {
+	if v.addToZone(object) {
+		return
+	}
 	p := podOf(object)
 	workload := workloadOf[object.Labels[ComponentLabel]]
 	switch workload {

@@ -180,10 +180,10 @@ func (v *view) proven(n *node) bool {
 	return answer != nil && answer.ID == v.id(n) && answer.Error == ""
 }
 
-// id identifies the node's pods together with the databases' pods.
+// id identifies the node's pods together with the pods of the databases that the node uses.
 func (v *view) id(n *node) string {
 	var uids []string
-	for _, p := range v.centrals {
+	for _, p := range v.centralsOf(n) {
 		uids = append(uids, p.uid)
 	}
 	slices.Sort(uids)

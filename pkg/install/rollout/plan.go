@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/install/programs"
 	"github.com/weft-network/weft/pkg/install/render"
 )
 
@@ -88,6 +87,7 @@ func (v *view) repair(s *Step) {
 	if v.repairable(render.Central, v.central) {
 		s.Replace = append(s.Replace, v.central.name)
 	}
+	v.repairZones(s)
 	v.repairRelays(s)
 	for _, name := range onNode {
 		budget := max(1, len(v.nodes)/10)
@@ -130,6 +130,11 @@ func (v *view) nothingOld() bool {
 			}
 		}
 	}
+	for _, z := range v.zones() {
+		if p := v.centralIn(z.Name); v.old(render.CentralOf(z.Name), p) && p.image != v.Operand.Image {
+			return false
+		}
+	}
 	for _, name := range ofRelays {
 		for _, p := range v.relays[name] {
 			if v.old(name, p) && p.image != v.Operand.Image {
@@ -154,10 +159,11 @@ func (v *view) previous() *networkv1alpha1.RolloutStatus {
 	return v.Network.Status.Rollout
 }
 
-// begun reports whether a workload of the wanted version was already released.
+// begun reports whether a workload of the wanted version was already released. The workloads of zones do not count, because a new zone
+// gets the wanted version even if the rollout may not begin.
 func (v *view) begun() bool {
 	for name := range v.Wanted {
-		if v.released(name) {
+		if !v.isOfZone(name) && v.released(name) {
 			return true
 		}
 	}
@@ -166,9 +172,11 @@ func (v *view) begun() bool {
 
 // next runs the stages in order up to the first that is not done.
 func (v *view) next(s *Step) *wait {
-	stages := []func(*Step) *wait{v.encryptionStage, v.nodesStage, v.databases, v.relaysStage, v.operatorStage}
+	stages := []func(*Step) *wait{v.encryptionStage, v.troubledZones, v.nodesStage, v.databases, v.zoneDatabases, v.relaysStage,
+		v.operatorStage, v.zoneOperators}
 	if v.databasesFirst() {
-		stages = []func(*Step) *wait{v.encryptionStage, v.databases, v.relaysStage, v.nodesStage, v.operatorStage}
+		stages = []func(*Step) *wait{v.encryptionStage, v.databases, v.zoneDatabases, v.relaysStage, v.nodesStage, v.operatorStage,
+			v.zoneOperators}
 	}
 	for _, stage := range stages {
 		if w := stage(s); w != nil {
@@ -181,15 +189,16 @@ func (v *view) next(s *Step) *wait {
 // databasesFirst reports whether the databases are replaced before the nodes: an older OVN is wanted, or the
 // databases are not ready and so cannot provide the flows of a node.
 func (v *view) databasesFirst() bool {
-	older, _ := programs.Newer(v.central.northd, v.Operand.Programs[programs.Northd].Version)
-	return older || v.central.disturbed() || !v.central.ready
+	return v.newerThanWanted() || v.central.disturbed() || !v.central.ready
 }
 
 // databases replaces the databases' pods if they changed.
-func (v *view) databases(s *Step) *wait {
-	const name = render.Central
-	w := &wait{stage: networkv1alpha1.StageDatabases, object: "StatefulSet/" + name, deadline: v.deadline(v.central.since)}
-	switch p := v.central; {
+func (v *view) databases(s *Step) *wait { return v.replaceCentral(s, render.Central, v.central) }
+
+// replaceCentral replaces a pod of databases if it changed.
+func (v *view) replaceCentral(s *Step, name string, p pod) *wait {
+	w := &wait{stage: networkv1alpha1.StageDatabases, object: "StatefulSet/" + name, deadline: v.deadline(p.since)}
+	switch {
 	case p.name == "":
 		w.message, w.deadline = "its pod is being created", time.Time{}
 	case p.ending:
@@ -208,8 +217,10 @@ func (v *view) databases(s *Step) *wait {
 }
 
 // operatorStage replaces the network's operator.
-func (v *view) operatorStage(s *Step) *wait {
-	const name = render.Operator
+func (v *view) operatorStage(s *Step) *wait { return v.replaceOperator(s, render.Operator, v.operator) }
+
+// replaceOperator replaces an operator. pods are its pods.
+func (v *view) replaceOperator(s *Step, name string, pods []pod) *wait {
 	w := &wait{stage: networkv1alpha1.StageOperator, object: "Deployment/" + name}
 	if !v.released(name) {
 		s.Apply = append(s.Apply, name)
@@ -217,7 +228,7 @@ func (v *view) operatorStage(s *Step) *wait {
 		return w
 	}
 	var last pod
-	for _, p := range v.operator {
+	for _, p := range pods {
 		if v.old(name, p) {
 			w.message = "its previous pod is terminating"
 			return w

@@ -59,6 +59,8 @@ type world struct {
 	members int
 	// relays are the nodes of relays.
 	relays []string
+	// zones are the zones. The first has its databases on n2, the second on n3.
+	zones []string
 	// output is the termination message of a preflight; "hangs" means that the preflight does not end.
 	output string
 	// stuck keeps containers from starting again.
@@ -102,6 +104,11 @@ func (w *world) facts() Facts {
 	}
 	for _, node := range w.relays {
 		f.Operand.Place.Relays = append(f.Operand.Place.Relays, render.Member{Node: node, Addresses: addresses})
+	}
+	for i, zone := range w.zones {
+		node := render.Member{Node: fmt.Sprintf("n%d", i+2), Addresses: addresses}
+		f.Operand.Place.Zones = append(f.Operand.Place.Zones, render.Zone{Name: zone, NodeSelector: map[string]string{"zone": zone},
+			Place: render.Place{Wanted: 1, Members: []render.Member{node}}})
 	}
 	all, err := render.Workloads(f.Operand)
 	if err != nil {
@@ -209,16 +216,20 @@ func (w *world) play() {
 				w.pod(n.Name+"/"+name, n.Name, one)
 			}
 		case *appsv1.StatefulSet:
-			w.pod("central", "n1", one)
+			node := "n1"
+			if i := slices.Index(w.zones, one.GetLabels()[render.LabelZone]); i >= 0 {
+				node = fmt.Sprintf("n%d", i+2)
+			}
+			w.pod(strings.TrimPrefix(name, "weft-"), node, one)
 			for i := 1; i < int(*object.Spec.Replicas); i++ {
 				w.pod(fmt.Sprintf("central%d", i+1), fmt.Sprintf("n%d", i+1), one)
 			}
 		case *appsv1.Deployment:
-			revision := object.Spec.Template.Annotations[render.AnnotationRevision]
-			if p := w.pods["operator"]; p != nil && p.Annotations[render.AnnotationRevision] != revision {
-				delete(w.pods, "operator")
+			revision, pod := object.Spec.Template.Annotations[render.AnnotationRevision], strings.TrimPrefix(name, "weft-")
+			if p := w.pods[pod]; p != nil && p.Annotations[render.AnnotationRevision] != revision {
+				delete(w.pods, pod)
 			}
-			w.pod("operator", "n1", one)
+			w.pod(pod, "n1", one)
 		}
 	}
 	for _, p := range w.pods {
@@ -296,14 +307,14 @@ func (w *world) expect(state networkv1alpha1.RolloutState) networkv1alpha1.Rollo
 	return s
 }
 
-// replaced returns the replacements so far in short form. Of the applied workloads it includes only the operator.
+// replaced returns the replacements so far in short form. Of the applied workloads it includes only the operators.
 func (w *world) replaced() string {
 	var found []string
 	for _, one := range w.done {
 		if name, ok := strings.CutPrefix(one, "replace "); ok {
 			found = append(found, strings.ReplaceAll(name, "weft-", ""))
-		} else if one == "apply "+render.Operator {
-			found = append(found, "operator")
+		} else if name, ok := strings.CutPrefix(one, "apply weft-"); ok && strings.HasPrefix(name, "operator") {
+			found = append(found, name)
 		}
 	}
 	return strings.Join(found, " ")

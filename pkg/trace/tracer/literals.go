@@ -40,7 +40,8 @@ func literalsOf(packets []trace.Packet, nodes []string) literals {
 		}
 	}
 	for _, node := range nodes {
-		ports := []string{names.RouterToSwitch(node), names.SwitchToRouter(node), names.ManagementPort(node), names.EgressPort(node)}
+		ports := []string{names.RouterToTransit, names.TransitToRouter, names.TransitSwitchPort(node), names.RouterToTransitSwitch(node),
+			names.RouterToSwitch(node), names.SwitchToRouter(node), names.ManagementPort(node), names.EgressPort(node)}
 		for _, router := range []string{names.GatewayRouter(node), names.EgressRouter(node)} {
 			ports = append(ports, names.RouterToJoin(router), names.JoinToRouter(router), names.RouterToExternal(router),
 				names.ExternalToRouter(router))

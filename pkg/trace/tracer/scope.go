@@ -25,6 +25,10 @@ func (k knowledge) around(packets []trace.Packet) reads {
 		for _, prefix := range []string{names.GatewayRouter(""), names.EgressRouter(""), names.ExternalSwitch("")} {
 			node = strings.TrimPrefix(node, prefix)
 		}
+		if p.Continued() {
+			node = strings.TrimPrefix(p.To, names.TransitSwitchPort(""))
+			datapaths = append(datapaths, names.TransitRouter)
+		}
 		datapaths = append(datapaths, entered, names.NodeSwitch(node), names.GatewayRouter(node), names.EgressRouter(node),
 			names.ExternalSwitch(node))
 		nodes = append(nodes, node)

@@ -34,6 +34,8 @@ func newUp(open opener) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&o.Nodes, "nodes", o.Nodes, "number of nodes")
 	cmd.Flags().BoolVar(&o.WithoutWeft, "without-weft", false, "leave the product out: nodes register and stay NotReady")
+	cmd.Flags().BoolVar(&o.ThroughNode, "through-node", false,
+		"the API server reaches pods through the first node, for its proxies to pods and services")
 	cmd.Flags().BoolVar(&o.PlainLinks, "plain-links", false,
 		"nodes have their addresses on eth0, as most hosts do; the product moves them onto a bridge")
 	cmd.Flags().BoolVar(&o.Bare, "bare", false,

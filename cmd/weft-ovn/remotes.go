@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/go-logr/logr"
+
+	"github.com/weft-network/weft/pkg/install/launch"
+	"github.com/weft-network/weft/pkg/install/remotes"
+	"github.com/weft-network/weft/pkg/version"
+)
+
+// remotesCommand copies the chassis of other zones' nodes from the northbound database to the southbound one.
+func remotesCommand(args []string) error {
+	var northbound, southbound string
+	flags := flag.NewFlagSet("weft-ovn remotes", flag.ContinueOnError)
+	flags.StringVar(&northbound, "nb", "unix:"+launch.OVNRun+"/ovnnb_db.sock",
+		"OVSDB remotes of the northbound database, separated by commas")
+	flags.StringVar(&southbound, "sb", "unix:"+launch.OVNRun+"/ovnsb_db.sock",
+		"OVSDB remote of one server of the southbound database, to which this program writes while that server leads")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	for flag, value := range map[string]string{"--nb": northbound, "--sb": southbound} {
+		if value == "" {
+			return fmt.Errorf("%s is required", flag)
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	remotes.Run(ctx, remotes.Options{Northbound: strings.Split(northbound, ","), Southbound: southbound,
+		Writer: "weft-ovn remotes " + version.String(), Log: logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil))})
+	return nil
+}

@@ -1,0 +1,55 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ovndb"
+)
+
+// addZone adds the node's zone to its settings, and its relays: relays copy the database of the part without a name.
+func (r *Reconciler) addZone(ctx context.Context, node *corev1.Node, cn *networkv1alpha1.ClusterNetwork, to *facts.Settings) error {
+	var nn networkv1alpha1.NodeNetwork
+	if len(cn.Spec.Zones) > 0 {
+		err := r.Client.Get(ctx, types.NamespacedName{Name: node.Name}, &nn, client.UnsafeDisableDeepCopy) // it is only read
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	to.Zone, to.Databases = facts.NodeZone(cn, node.Labels, nn.Spec)
+	if to.Zone == "" {
+		to.Relays = facts.NodeRelays(node.Name, cn.Status.Relays)
+	}
+	return nil
+}
+
+// follow applies the rows of a node whose network the cluster's operator has chosen.
+func (r *Reconciler) follow(ctx context.Context, name types.NamespacedName) error {
+	var node corev1.Node
+	var nn networkv1alpha1.NodeNetwork
+	var cn networkv1alpha1.ClusterNetwork
+	err := errors.Join(r.Client.Get(ctx, name, &node), r.Client.Get(ctx, name, &nn))
+	if apierrors.IsNotFound(err) {
+		return r.vacate(ctx, name.Name)
+	}
+	if err := errors.Join(err, r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	plan, err := facts.PlanInForce(&cn)
+	if err != nil || len(nn.Spec.PodSubnets) == 0 {
+		return nil // the cluster's operator reports it
+	}
+	applied := r.apply(ctx, &nn, plan)
+	var reported error
+	if !r.Zone.Elsewhere(&nn) {
+		reported = ignoreConflict(r.report(ctx, &nn, applied)) // the agent's write enqueues it again
+	}
+	return errors.Join(ovndb.IgnorePending(applied), reported)
+}

@@ -1,0 +1,123 @@
+package operand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/install/render"
+)
+
+// zoneUsers passes changes of a node's zone. The workloads of a zone that left the spec stay until no node is in it.
+func zoneUsers() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, now := e.ObjectOld.(*networkv1alpha1.NodeNetwork), e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+		return before.Spec.Zone != now.Spec.Zone
+	}}
+}
+
+// zoneFacts reads what the places of all databases depend on.
+func (r *Reconciler) zoneFacts(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (render.ZoneFacts, error) {
+	facts := render.ZoneFacts{Wanted: cn.Spec.Zones}
+	var pods corev1.PodList
+	var nodes corev1.NodeList
+	var networks networkv1alpha1.NodeNetworkList
+	before, err := r.zonesThere(ctx)
+	err = errors.Join(err, r.Client.List(ctx, &pods, client.InNamespace(r.Facts.Namespace)), r.Client.List(ctx, &nodes),
+		r.Client.List(ctx, &networks))
+	facts.Before, facts.Pods, facts.Nodes, facts.Networks = before, pods.Items, nodes.Items, networks.Items
+	return facts, err
+}
+
+// zonesThere maps the zones that have workloads to the node of their databases, or to "" without databases.
+func (r *Reconciler) zonesThere(ctx context.Context) (map[string]string, error) {
+	var databases appsv1.StatefulSetList
+	var operators appsv1.DeploymentList
+	ofZones, own := client.HasLabels{render.LabelZone}, client.InNamespace(r.Facts.Namespace)
+	if err := errors.Join(r.Client.List(ctx, &databases, own, ofZones), r.Client.List(ctx, &operators, own, ofZones)); err != nil {
+		return nil, err
+	}
+	there := map[string]string{}
+	for i := range operators.Items {
+		there[operators.Items[i].Labels[render.LabelZone]] = ""
+	}
+	for i := range databases.Items {
+		there[databases.Items[i].Labels[render.LabelZone]] = databases.Items[i].Annotations[render.AnnotationNode]
+	}
+	return there, nil
+}
+
+// zones adds the zones to the place, reports their states, and deletes the workloads of zones that no node uses.
+func (r *Reconciler) zones(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, facts render.ZoneFacts,
+	place render.Place) (render.Place, error) {
+	next := render.NextZones(facts, place)
+	for _, name := range next.Unused {
+		if err := r.deleteIfThere(ctx, &appsv1.Deployment{ObjectMeta: r.meta(render.OperatorOf(name))},
+			&appsv1.StatefulSet{ObjectMeta: r.meta(render.CentralOf(name))}); err != nil {
+			return place, err
+		}
+		r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "ZoneRemoved", "Apply",
+			"no node is in zone %s: its operator and its databases are deleted", name)
+	}
+	for _, z := range next.Zones {
+		if before := facts.Before[z.Name]; !z.Frozen && before != "" && !slices.Contains(z.Place.Nodes(), before) {
+			r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "DatabasesMoved", "Apply",
+				"node %s is gone from zone %s: its databases are recreated on node %s", before, z.Name, strings.Join(z.Place.Nodes(), ", "))
+		}
+	}
+	if err := r.reportZones(ctx, cn, next.Status); err != nil {
+		return place, err
+	}
+	place.Zones = next.Zones
+	return place, nil
+}
+
+// reportZones writes the zones' states if they differ, and records an event for each zone that becomes ready or ceases to be.
+func (r *Reconciler) reportZones(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, now []networkv1alpha1.ZoneStatus) error {
+	was := cn.Status.Zones
+	if equality.Semantic.DeepEqual(was, now) {
+		return nil
+	}
+	before := cn.DeepCopy()
+	cn.Status.Zones = now
+	if err := r.Client.Status().Patch(ctx, cn, client.MergeFrom(before), fieldOwner); err != nil {
+		return fmt.Errorf("status of ClusterNetwork %s: %w", cn.Name, err)
+	}
+	for _, zone := range now {
+		i := slices.IndexFunc(was, func(b networkv1alpha1.ZoneStatus) bool { return b.Name == zone.Name })
+		switch wasReady := i >= 0 && was[i].Ready; {
+		case zone.Ready && !wasReady:
+			r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "ZoneReady", "Apply", "zone %s is ready, its databases are on node %s",
+				zone.Name, zone.Node)
+		case wasReady && !zone.Ready:
+			r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "ZoneNotReady", "Apply", "zone %s is not ready: %s", zone.Name, zone.Message)
+		}
+	}
+	return nil
+}
+
+// zoneWorkloads returns the names of the zones' workloads, of the zones in the spec and of zones that left it.
+func (r *Reconciler) zoneWorkloads(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (operators, databases []string, err error) {
+	there, err := r.zonesThere(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, z := range cn.Spec.Zones {
+		there[string(z.Name)] = ""
+	}
+	for _, zone := range slices.Sorted(maps.Keys(there)) {
+		operators, databases = append(operators, render.OperatorOf(zone)), append(databases, render.CentralOf(zone))
+	}
+	return operators, databases, nil
+}

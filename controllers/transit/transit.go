@@ -1,0 +1,149 @@
+// Package transit connects the zones of a cluster. Each zone has a switch that all share, with a port for each node of the cluster.
+//
+//	ClusterNetwork ─▶ transit/default       the switch, and the zone's router on it
+//	NodeNetworks   ─▶ transitnode/<node>    where packets come in for a node of the zone, or where they leave to a node elsewhere
+//
+// Without zones there are no such rows.
+package transit
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
+)
+
+// workers is how many nodes are reconciled concurrently. Their writes share transactions.
+const workers = 16
+
+// theNetwork is the name of the only ClusterNetwork.
+var theNetwork = types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
+
+// Database is the part of the engine that the reconcilers use.
+type Database interface {
+	Apply(ctx context.Context, u unit.Unit) error
+}
+
+// Reconciler reconciles the zone's connection to the others. Its request is the ClusterNetwork.
+type Reconciler struct {
+	Client   client.Client
+	Database Database
+	Zone     kind.Zone
+}
+
+// Nodes reconciles the nodes' parts of that connection. Its request is a Node.
+type Nodes struct{ Reconciler }
+
+// Kinds returns the kinds of both.
+func Kinds(env *kind.Env) []*kind.Kind {
+	r := &Reconciler{Client: env.Client, Database: env.Database, Zone: env.Zone}
+	nodes := &Nodes{*r}
+	changed := predicate.Funcs{UpdateFunc: networkChanged}
+	return []*kind.Kind{{
+		Name: topology.KindTransit, Reconciler: r,
+		Owner:   func() client.Object { return &networkv1alpha1.ClusterNetwork{} },
+		Watches: []kind.Watch{kind.Of(&networkv1alpha1.ClusterNetwork{}, changed)},
+	}, {
+		Name: topology.KindTransitNode, Workers: workers, Reconciler: nodes,
+		Owner: func() client.Object { return &corev1.Node{} },
+		Watches: []kind.Watch{
+			kind.Of(&networkv1alpha1.NodeNetwork{}, predicate.Funcs{UpdateFunc: nodeChanged}),
+			kind.Of(&corev1.Node{}, predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, nodes.all, changed),
+		},
+	}}
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	zone, zoned, known, err := r.zone(ctx)
+	if err != nil || !known {
+		return ctrl.Result{}, err
+	}
+	want := unit.Unit{Key: topology.TransitKey()}
+	if zoned {
+		want = topology.TransitUnit(zone)
+	}
+	return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, want))
+}
+
+// zone reads how the zone is connected. zoned is false without zones, and known while the ClusterNetwork cannot be read.
+func (r *Reconciler) zone(ctx context.Context) (zone facts.Transit, zoned, known bool, err error) {
+	var cn networkv1alpha1.ClusterNetwork
+	if err := r.Client.Get(ctx, theNetwork, &cn); err != nil {
+		return zone, false, false, client.IgnoreNotFound(err)
+	}
+	plan, err := facts.PlanInForce(&cn)
+	if err != nil || facts.AwaitsJudgement(&cn) {
+		return zone, false, false, nil // the ClusterNetwork's condition reports it
+	}
+	zone, zoned = plan.Transit(&cn, networkv1alpha1.ZoneName(r.Zone))
+	return zone, zoned, true, nil
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Nodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	none := unit.Unit{Key: topology.TransitNodeKey(req.Name)}
+	var nn networkv1alpha1.NodeNetwork
+	err := errors.Join(r.Client.Get(ctx, req.NamespacedName, &corev1.Node{}), r.Client.Get(ctx, req.NamespacedName, &nn))
+	if apierrors.IsNotFound(err) { // in any case, because no later event has a node without network
+		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, none))
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	zone, zoned, known, err := r.zone(ctx)
+	if err != nil || !known {
+		return ctrl.Result{}, err
+	}
+	read, ok, err := facts.ParseTransitNode(&nn, zone, r.Zone.Elsewhere(&nn))
+	switch {
+	case err != nil:
+		return ctrl.Result{}, nil // the node's own controller reports it
+	case !ok || !zoned:
+		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, none))
+	}
+	return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, topology.TransitNodeUnit(read)))
+}
+
+// all returns a request for each node.
+func (r *Nodes) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	var nodes networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // only names are read
+		return nil // the cache returns no errors once it is in sync
+	}
+	for i := range nodes.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: nodes.Items[i].Name}})
+	}
+	return requests
+}
+
+// networkChanged passes changes of the zones, and of the networks that are in force.
+func networkChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
+	return !ok || !ok2 || before.Generation != after.Generation || !facts.SameNetworks(before.Status.Networks, after.Status.Networks)
+}
+
+// nodeChanged passes changes of a node's zone, addresses, chassis and tunnels.
+func nodeChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return !ok || !ok2 || before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
+		before.Status.EncapIP != after.Status.EncapIP ||
+		!equality.Semantic.DeepEqual(before.Status.FurtherEncapIPs, after.Status.FurtherEncapIPs)
+}

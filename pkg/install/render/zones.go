@@ -1,0 +1,333 @@
+package render
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ports"
+)
+
+// LabelZone is on the workloads of a zone, and on the pods of its databases. Its value is the zone's name.
+const LabelZone = "network.weft.dev/zone"
+
+// Components of pods outside zones. A zone's pods have the component with the zone's name: "central-z".
+const (
+	componentCentral  = "central"
+	componentOperator = "operator"
+)
+
+// CentralOf returns the name of the StatefulSet of a zone's databases.
+func CentralOf(zone string) string { return Central + "-" + zone }
+
+// OperatorOf returns the name of the Deployment of a zone's operator.
+func OperatorOf(zone string) string { return Operator + "-" + zone }
+
+// Zone is a part of the cluster with databases and an operator of its own.
+type Zone struct {
+	Name         string
+	NodeSelector map[string]string
+	// Place has the node of the zone's databases. It has no member if the zone never had databases.
+	Place Place
+	// Frozen means that the zone left the spec, or that no node can have its databases. Its workloads, if any, stay as
+	// they are. Place is then where the databases were last.
+	Frozen bool
+}
+
+// zoneOf returns the zone of a node: the first zone that selects it, or "".
+func zoneOf(n corev1.Node, zones []networkv1alpha1.Zone) string {
+	for _, z := range zones {
+		if selects(z, n) {
+			return string(z.Name)
+		}
+	}
+	return ""
+}
+
+func selects(z networkv1alpha1.Zone, n corev1.Node) bool {
+	return labels.SelectorFromSet(z.NodeSelector).Matches(labels.Set(n.Labels))
+}
+
+// ZoneFacts are the inputs of PlaceOutside and NextZones.
+type ZoneFacts struct {
+	// Wanted are the zones of the spec.
+	Wanted []networkv1alpha1.Zone
+	// Before maps the zones that have workloads to the node of their databases, or to "" without databases.
+	Before map[string]string
+	Nodes  []corev1.Node
+	// Pods are the pods of all databases and operators, and Networks all NodeNetworks.
+	Pods     []corev1.Pod
+	Networks []networkv1alpha1.NodeNetwork
+}
+
+// Zones is the result of NextZones.
+type Zones struct {
+	// Zones are the zones of the spec, and then the zones that left the spec and are still used.
+	Zones []Zone
+	// Status is the state of each zone of the spec.
+	Status []networkv1alpha1.ZoneStatus
+	// Unused are the zones whose workloads must be deleted: no node belongs to them, and no NodeNetwork names them.
+	Unused []string
+}
+
+// PlaceOutside chooses the nodes of the databases of the part of the cluster without a name, like PlaceOf. It prefers
+// nodes outside zones, and never chooses a node with a zone's databases.
+func PlaceOutside(f ZoneFacts, before []string, wanted int) Place {
+	free := slices.DeleteFunc(slices.Clone(f.Nodes), func(n corev1.Node) bool {
+		return !slices.Contains(before, n.Name) && f.occupied(n.Name, "")
+	})
+	return placeBy(before, free, wanted, func(n corev1.Node) int {
+		if zoneOf(n, f.Wanted) == "" {
+			return ranks + rank(n)
+		}
+		return rank(n)
+	})
+}
+
+// NextZones chooses the node of each zone's databases by the rules of PlaceOf, among the zone's nodes without other
+// databases. Databases stay on their node while it exists, even if it left the zone, because its disk holds the data. outside is the
+// place of the databases of the part of the cluster without a name.
+func NextZones(f ZoneFacts, outside Place) (next Zones) {
+	chosen := outside.Nodes()
+	for _, wanted := range f.Wanted {
+		name := string(wanted.Name)
+		zone := Zone{Name: name, NodeSelector: wanted.NodeSelector, Place: PlaceOf([]string{f.Before[name]}, f.candidates(name, chosen), 1)}
+		status := networkv1alpha1.ZoneStatus{Name: wanted.Name}
+		if len(zone.Place.Members) == 0 {
+			zone.Frozen, zone.Place = true, f.last(name)
+			status.Message = cutText(f.whyWithoutNode(wanted))
+		} else {
+			chosen = append(chosen, zone.Place.Nodes()...)
+			f.report(zone, &status)
+		}
+		next.Zones, next.Status = append(next.Zones, zone), append(next.Status, status)
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Before)) {
+		i := slices.IndexFunc(f.Wanted, func(z networkv1alpha1.Zone) bool { return string(z.Name) == name })
+		switch {
+		case f.inUse(name):
+			if i < 0 {
+				next.Zones = append(next.Zones, Zone{Name: name, Place: f.last(name), Frozen: true})
+			}
+		case i < 0 || !f.hasNode(name):
+			next.Unused = append(next.Unused, name)
+		}
+	}
+	return next
+}
+
+// candidates returns the nodes that may have a zone's databases: none for a zone without a node. chosen are the nodes of other databases.
+func (f ZoneFacts) candidates(zone string, chosen []string) (found []corev1.Node) {
+	if !f.hasNode(zone) {
+		return nil
+	}
+	for _, n := range f.Nodes {
+		free := zoneOf(n, f.Wanted) == zone && !f.occupied(n.Name, zone)
+		if (free || n.Name == f.Before[zone]) && !slices.Contains(chosen, n.Name) {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+// occupied reports whether a node has the databases of a zone other than this one. The databases outside zones count
+// only by their pods; zone is "" for them.
+func (f ZoneFacts) occupied(node, zone string) bool {
+	for other, at := range f.Before {
+		if at == node && other != zone {
+			return true
+		}
+	}
+	return slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool {
+		return p.Spec.NodeName == node && isOfDatabases(p) && p.Labels[LabelZone] != zone &&
+			p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+	})
+}
+
+func isOfDatabases(p corev1.Pod) bool {
+	return p.Labels[LabelZone] != "" || p.Labels[networkv1alpha1.ComponentLabel] == componentCentral
+}
+
+// last returns the place where a zone's databases were last, if that node exists.
+func (f ZoneFacts) last(zone string) Place {
+	for _, n := range f.Nodes {
+		if n.Name == f.Before[zone] && len(addressesOf(n)) > 0 {
+			return Place{Wanted: 1, Members: []Member{{n.Name, addressesOf(n)}}}
+		}
+	}
+	return Place{Wanted: 1}
+}
+
+// inUse reports whether a NodeNetwork names the zone.
+func (f ZoneFacts) inUse(zone string) bool {
+	return slices.ContainsFunc(f.Networks, func(nn networkv1alpha1.NodeNetwork) bool { return string(nn.Spec.Zone) == zone })
+}
+
+func (f ZoneFacts) hasNode(zone string) bool {
+	return slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return zoneOf(n, f.Wanted) == zone })
+}
+
+// whyWithoutNode returns why no node can have a zone's databases.
+func (f ZoneFacts) whyWithoutNode(zone networkv1alpha1.Zone) string {
+	var matching, own []string
+	for _, n := range f.Nodes {
+		if selects(zone, n) {
+			matching = append(matching, n.Name)
+		}
+		if zoneOf(n, f.Wanted) == string(zone.Name) && n.DeletionTimestamp == nil && len(addressesOf(n)) > 0 {
+			own = append(own, n.Name)
+		}
+	}
+	slices.Sort(own)
+	switch {
+	case len(matching) == 0:
+		return "no node matches nodeSelector"
+	case !f.hasNode(string(zone.Name)):
+		return "every node that matches nodeSelector is in an earlier zone"
+	case len(own) == 0:
+		return "no node that matches nodeSelector has an internal address"
+	}
+	return "every node of the zone has other databases: " + strings.Join(own, ", ")
+}
+
+// report fills in the status of a zone whose databases have a node.
+func (f ZoneFacts) report(zone Zone, status *networkv1alpha1.ZoneStatus) {
+	at := zone.Place.Members[0]
+	status.Node = at.Node
+	for _, a := range at.Addresses[:min(len(at.Addresses), 2)] {
+		status.Addresses = append(status.Addresses, networkv1alpha1.IP(a.String()))
+	}
+	databases, whyDatabases := podReady(f.Pods, "the databases have no pod yet", func(p *corev1.Pod) bool {
+		return p.Labels[networkv1alpha1.ComponentLabel] == componentCentral+"-"+zone.Name && p.Spec.NodeName == at.Node
+	})
+	operator, whyOperator := podReady(f.Pods, "the operator has no pod yet", func(p *corev1.Pod) bool {
+		return p.Labels[networkv1alpha1.ComponentLabel] == componentOperator+"-"+zone.Name
+	})
+	status.Ready = databases && operator
+	status.Message = cutText(cmp.Or(whyDatabases, whyOperator))
+}
+
+// podReady reports whether one of the selected pods is ready, and if not, why. missing is the reason without a pod.
+func podReady(pods []corev1.Pod, missing string, selected func(*corev1.Pod) bool) (ready bool, why string) {
+	why = missing
+	for i := range pods {
+		p := &pods[i]
+		if !p.DeletionTimestamp.IsZero() || !selected(p) {
+			continue
+		}
+		why = "pod " + p.Name + " is not ready"
+		for _, c := range p.Status.ContainerStatuses {
+			if w := c.State.Waiting; w != nil {
+				why = "pod " + p.Name + ": " + w.Reason
+			}
+		}
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+				return true, ""
+			}
+		}
+	}
+	return false, why
+}
+
+// membersOfAll returns the members of all databases, including the databases of zones.
+func membersOfAll(p Place) []Member {
+	all := slices.Clone(p.Members)
+	for _, z := range p.Zones {
+		all = append(all, z.Place.Members...)
+	}
+	return all
+}
+
+// in returns the facts with a zone's place.
+func (f Facts) in(zone Zone) Facts {
+	f.Place, f.zone = zone.Place, &zone
+	return f
+}
+
+// zoned reports whether the cluster has zones.
+func (f Facts) zoned() bool { return f.zone != nil || len(f.Place.Zones) > 0 }
+
+// nameZone names a workload after its zone.
+func nameZone(w Workload, component, zone string) {
+	component += "-" + zone
+	name := "weft-" + component
+	w.SetName(name)
+	w.GetLabels()[networkv1alpha1.ComponentLabel] = component
+	w.GetLabels()[LabelZone] = zone
+	Template(w).Labels[networkv1alpha1.ComponentLabel] = component
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{networkv1alpha1.ComponentLabel: component}}
+	switch w := w.(type) {
+	case *appsv1.StatefulSet:
+		w.Spec.Selector, w.Spec.ServiceName = selector, name
+	case *appsv1.Deployment:
+		w.Spec.Selector = selector
+	}
+}
+
+// pinZone binds a zone's databases to their node. Their files are in a folder of their own, so that they never read
+// the files of other databases that the node had before.
+func pinZone(f Facts, w Workload) {
+	pin(f, w)
+	nameZone(w, componentCentral, f.zone.Name)
+	template := Template(w)
+	template.Labels[LabelZone] = f.zone.Name
+	for i := range template.Spec.Volumes {
+		if v := &template.Spec.Volumes[i]; v.Name == dataVolume {
+			v.HostPath.Path += "/zone-" + f.zone.Name
+		}
+	}
+	apart := func(r metav1.LabelSelectorRequirement) corev1.PodAffinityTerm {
+		return corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname,
+			LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{r}}}
+	}
+	template.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			apart(metav1.LabelSelectorRequirement{Key: networkv1alpha1.ComponentLabel, Operator: metav1.LabelSelectorOpIn,
+				Values: []string{componentCentral}}),
+			apart(metav1.LabelSelectorRequirement{Key: LabelZone, Operator: metav1.LabelSelectorOpExists}),
+		}}
+}
+
+// operateZone makes a zone's operator of the operator's Deployment. It runs only on nodes that match the zone's selector. Its ports
+// are not the operator's, because a zone with one node must be able to run both there.
+func operateZone(f Facts, w Workload) {
+	nameZone(w, componentOperator, f.zone.Name)
+	spec := &Template(w).Spec
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		c.Args = append(c.Args, "--zone="+f.zone.Name, "--health-probe-bind-address="+ports.Any(ports.ZoneOperatorHealth),
+			"--metrics-bind-address="+ports.Any(ports.ZoneOperatorMetrics))
+		for j := range c.Ports {
+			if c.Ports[j].ContainerPort == ports.OperatorHealth {
+				c.Ports[j].ContainerPort = ports.ZoneOperatorHealth
+			}
+		}
+		for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe} {
+			if probe != nil && probe.HTTPGet != nil {
+				probe.HTTPGet.Port = intstr.FromInt32(ports.ZoneOperatorHealth)
+			}
+		}
+	}
+	var term corev1.NodeSelectorTerm
+	for _, key := range slices.Sorted(maps.Keys(f.zone.NodeSelector)) {
+		term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{Key: key,
+			Operator: corev1.NodeSelectorOpIn, Values: []string{f.zone.NodeSelector[key]}})
+	}
+	if spec.Affinity == nil {
+		spec.Affinity = &corev1.Affinity{}
+	}
+	if spec.Affinity.NodeAffinity == nil {
+		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}
+}
