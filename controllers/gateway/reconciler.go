@@ -103,6 +103,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // other subnets, because another node may have these now. While the database is away, rows of another process are
 // unknown: the sweep enqueues the node again.
 func (r *Reconciler) keep(ctx context.Context, nn *networkv1alpha1.NodeNetwork) error {
+	if r.Zone.Elsewhere(nn) {
+		return r.vacate(ctx, nn.Name) // the gateway carries no traffic here
+	}
 	node, err := facts.ParseNodeNetwork(nn)
 	if err != nil {
 		return nil // the node's own controller reports the error

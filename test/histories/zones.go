@@ -35,9 +35,8 @@ const (
 
 // inZones insert the further steps of a divided cluster.
 var inZones = []func(Plan) Plan{withServices, withFirewalls, withEgressIPs, withPolicies, withLogging, withClusterPolicies, withScenarios,
-	withLoadBalancers, withQoS, withBGP, withMulticast, withRoutes,
-	withLeaving, withNetworks, withMultiPolicies, withClaims, withNetworkScenarios, withLocalnets,
-	withFloating, withSchedulers, withZone}
+	withLoadBalancers, withQoS, withBGP, withMulticast, withRoutes, withLeaving, withNetworks, withMultiPolicies, withClaims,
+	withNetworkScenarios, withLocalnets, withFloating, withSchedulers, withZone}
 
 // zoneChoices are the steps of a divided cluster: of administrators, of weft-operands, and of the zone's operator and database.
 var zoneChoices = []choice{
