@@ -70,6 +70,7 @@ func newEnv(mgr ctrl.Manager, options Options) *kind.Env {
 func newDatabase(mgr ctrl.Manager, options Options, env *kind.Env) *database.Database {
 	enqueueNetwork := func() { env.Triggers.Enqueue(topology.KindNetwork, theNetwork) }
 	db := database.New(mgr.GetAPIReader(), enqueueNetwork)
+	db.Zone = options.Zone
 	db.Engine = ovndb.NewEngine(ovndb.Config{
 		Schema: northbound.Schema(), Endpoints: options.Northbound, TLS: options.TLS, Observer: db.Observe(options.Observer),
 		Log:   ctrl.Log.WithName("ovndb"),

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -24,6 +25,8 @@ import (
 // the database of another cluster.
 type Database struct {
 	*ovndb.Engine
+	// Zone is the part of the cluster whose rows the database has.
+	Zone kind.Zone
 	// Written, if set, is called after each transaction that wrote rows. It must not block.
 	Written func()
 
@@ -98,7 +101,7 @@ func (d *Database) Refused() error {
 	return d.refused
 }
 
-// Admit refuses the database of another cluster. This cluster would sweep away all rows of nodes and pods that it
+// Admit refuses the database of another cluster, or of another zone. This cluster would sweep away all rows of nodes and pods that it
 // does not have, and its epoch would stop the other cluster's operator.
 func (d *Database) Admit(ctx context.Context, rows *ovndb.Conn) error {
 	theirs := clusterID(rows)
@@ -108,7 +111,7 @@ func (d *Database) Admit(ctx context.Context, rows *ovndb.Conn) error {
 		if err := d.live.Get(ctx, types.NamespacedName{Name: "kube-system"}, &system); err != nil {
 			return fmt.Errorf("identity of the cluster: %w", err)
 		}
-		if ours := string(system.UID); theirs != ours {
+		if ours := d.Zone.Database(string(system.UID)); theirs != ours {
 			refused = fmt.Errorf(
 				"the OVN northbound database belongs to the cluster %s, and this is %s; to take the database "+
 					"over, remove %s from the external_ids of Logical_Router %s",

@@ -15,6 +15,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/invariant"
+	requested "github.com/weft-network/weft/pkg/networks"
 )
 
 // Database reads the northbound database.
@@ -68,6 +69,7 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 	}
 	elsewhere, away := r.takeOut(&networks, &pods)
 	world := invariant.World{NodesElsewhere: elsewhere, PodsElsewhere: away,
+		Requests:   func(pod *corev1.Pod) bool { return requested.Generation(pod.Annotations) != "" },
 		Northbound: rows, Nodes: nodes.Items, NodeNetworks: networks.Items, Pods: pods.Items,
 		Services:        services.Items,
 		EgressFirewalls: firewalls.Items, EgressQoSes: qos.Items, EgressIPs: egress.Items,

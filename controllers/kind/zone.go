@@ -19,6 +19,14 @@ type Zone networkv1alpha1.ZoneName
 // Follows reports whether the operator leaves the decisions for the cluster to another.
 func (z Zone) Follows() bool { return z != "" }
 
+// Database returns what the zone's database names as its owner. cluster is the UID of the namespace kube-system.
+func (z Zone) Database(cluster string) string {
+	if z == "" {
+		return cluster
+	}
+	return cluster + "/" + string(z)
+}
+
 // Elsewhere reports whether another operator writes a node's rows.
 func (z Zone) Elsewhere(nn *networkv1alpha1.NodeNetwork) bool { return Zone(nn.Spec.Zone) != z }
 

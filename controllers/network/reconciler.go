@@ -191,7 +191,7 @@ func (r *Reconciler) apply(ctx context.Context, plan facts.Plan) error {
 		return err
 	}
 	plan.Routed = len(routes.Items) > 0
-	return r.Database.Apply(ctx, topology.NetworkUnit(plan.Network(string(system.UID))))
+	return r.Database.Apply(ctx, topology.NetworkUnit(plan.Network(r.Zone.Database(string(system.UID)))))
 }
 
 // floating returns the addresses that IPPools give to pods.
@@ -248,7 +248,7 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		mtu: mtuMismatch(cn.Spec.MTU, cn.Spec.Encapsulation.Encryption, networks.Items), services: serviceMismatch(plan, services),
 		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Settings.Version,
 		rollout: cn.Status.Rollout, databases: cn.Status.Databases,
-		relays: cn.Status.Relays, wanted: cn.Spec.Databases.Relays.Count, zones: cn.Status.Zones,
+		relays: cn.Status.Relays, wanted: cn.Spec.Databases.Relays.Count, wantedZones: cn.Spec.Zones, zones: cn.Status.Zones,
 		egress: egress.Items, furthers: furthers.Items,
 		unreached: r.unreached(), denied: denied, held: facts.HeldNetworks(cn.Status.Networks),
 		apiServers: apiServers, leaving: facts.LeavingNetworks(cn.Status.Networks), outdated: outdatedPods(r.Addresses),

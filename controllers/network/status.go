@@ -40,21 +40,22 @@ type statusInput struct {
 	refused    error  // why this process must not write the connected database
 	silent     string // request to which ovn-northd does not respond, or empty
 	// node -> its agent's pod; empty if agents do not run in pods of this installation
-	agents     map[string]agentState
-	version    string // of the operator; may be empty
-	rollout    *networkv1alpha1.RolloutStatus
-	databases  *networkv1alpha1.DatabasesStatus // nil with one member, or for databases outside Weft
-	relays     []networkv1alpha1.RelayStatus
-	wanted     int32 // the number of relays
-	zones      []networkv1alpha1.ZoneStatus
-	egress     []networkv1alpha1.EgressIP
-	furthers   []networkv1alpha1.Network
-	unreached  []string                  // nodes that do not respond to the operator through the network
-	denied     *networkv1alpha1.Refusals // refused requests of pods and services; may be nil
-	held       string                    // why networks of the spec are held, or empty
-	apiServers []discoveryv1.EndpointSlice
-	leaving    []string                      // networks that were removed from the spec and are in use
-	outdated   *networkv1alpha1.OutdatedPods // pods whose addresses differ from a new pod's; may be nil
+	agents      map[string]agentState
+	version     string // of the operator; may be empty
+	rollout     *networkv1alpha1.RolloutStatus
+	databases   *networkv1alpha1.DatabasesStatus // nil with one member, or for databases outside Weft
+	relays      []networkv1alpha1.RelayStatus
+	wanted      int32 // the number of relays
+	wantedZones []networkv1alpha1.Zone
+	zones       []networkv1alpha1.ZoneStatus
+	egress      []networkv1alpha1.EgressIP
+	furthers    []networkv1alpha1.Network
+	unreached   []string                  // nodes that do not respond to the operator through the network
+	denied      *networkv1alpha1.Refusals // refused requests of pods and services; may be nil
+	held        string                    // why networks of the spec are held, or empty
+	apiServers  []discoveryv1.EndpointSlice
+	leaving     []string                      // networks that were removed from the spec and are in use
+	outdated    *networkv1alpha1.OutdatedPods // pods whose addresses differ from a new pod's; may be nil
 	// what the removal of the network waits for; nil if the ClusterNetwork is not being deleted
 	removing *metav1.Condition
 }

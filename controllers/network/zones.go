@@ -10,7 +10,14 @@ import (
 )
 
 // zoneProblems lists the zones whose databases or operator do not work. A zone that no node has entered is starting.
-func zoneProblems(zones []networkv1alpha1.ZoneStatus, networks []networkv1alpha1.NodeNetwork) (found []networkv1alpha1.Problem) {
+// A zone without a state is starting too, unless OVN's databases run elsewhere.
+func zoneProblems(wanted []networkv1alpha1.Zone, zones []networkv1alpha1.ZoneStatus, networks []networkv1alpha1.NodeNetwork) (
+	found []networkv1alpha1.Problem) {
+	for _, z := range wanted {
+		if !slices.ContainsFunc(zones, func(s networkv1alpha1.ZoneStatus) bool { return s.Name == z.Name }) {
+			zones = append(slices.Clone(zones), networkv1alpha1.ZoneStatus{Name: z.Name, Message: "weft-operands has not reported it"})
+		}
+	}
 	nodes := map[networkv1alpha1.ZoneName][]string{}
 	for i := range networks {
 		zone := networks[i].Spec.Zone

@@ -26,7 +26,7 @@ func TestZonesInProblems(t *testing.T) {
 			nn.Name, nn.Spec.Zone = "n"+string(rune('0'+i)), networkv1alpha1.ZoneName(zone)
 			networks = append(networks, nn)
 		}
-		found := zoneProblems([]networkv1alpha1.ZoneStatus{c.zone}, networks)
+		found := zoneProblems(nil, []networkv1alpha1.ZoneStatus{c.zone}, networks)
 		if c.want == nil {
 			if len(found) > 0 {
 				t.Errorf("%s: %+v", name, found)

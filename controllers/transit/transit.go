@@ -9,14 +9,17 @@ package transit
 import (
 	"context"
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -60,11 +63,13 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Watches: []kind.Watch{kind.Of(&networkv1alpha1.ClusterNetwork{}, changed)},
 	}, {
 		Name: topology.KindTransitNode, Workers: workers, Reconciler: nodes,
-		Owner: func() client.Object { return &corev1.Node{} },
+		Owner:   func() client.Object { return &corev1.Node{} },
+		Indexes: []kind.Index{{Object: &networkv1alpha1.NodeNetwork{}, Field: byTunnel, Values: indexByTunnel}},
 		Watches: []kind.Watch{
 			kind.Of(&networkv1alpha1.NodeNetwork{}, predicate.Funcs{UpdateFunc: nodeChanged}),
 			kind.Of(&corev1.Node{}, predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, nodes.all, changed),
+			kind.On(&networkv1alpha1.NodeNetwork{}, nodes.rivals()),
 		},
 	}}
 }
@@ -110,6 +115,11 @@ func (r *Nodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err != nil || !known {
 		return ctrl.Result{}, err
 	}
+	if claimed, err := r.claimedTwice(ctx, &nn); err != nil {
+		return ctrl.Result{}, err
+	} else if claimed {
+		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, none))
+	}
 	read, ok, err := facts.ParseTransitNode(&nn, zone, r.Zone.Elsewhere(&nn))
 	switch {
 	case err != nil:
@@ -118,6 +128,76 @@ func (r *Nodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, none))
 	}
 	return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, topology.TransitNodeUnit(read)))
+}
+
+// claimedTwice reports whether another node has the chassis or a tunnel end of a node elsewhere. Agents report both. A port
+// for such a node would take the other node's packets.
+func (r *Nodes) claimedTwice(ctx context.Context, nn *networkv1alpha1.NodeNetwork) (bool, error) {
+	if !r.Zone.Elsewhere(nn) {
+		return false, nil
+	}
+	for _, claim := range claimsOf(nn) {
+		others, err := r.claiming(ctx, claim)
+		if err != nil || len(others) > 1 {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// claiming lists the nodes that report a chassis or a tunnel end.
+func (r *Nodes) claiming(ctx context.Context, claim string) ([]networkv1alpha1.NodeNetwork, error) {
+	var list networkv1alpha1.NodeNetworkList
+	err := r.Client.List(ctx, &list, client.MatchingFields{byTunnel: claim}, client.UnsafeDisableDeepCopy) // only names are read
+	return list.Items, err
+}
+
+// byTunnel is an index of NodeNetworks by what their agents report of tunnels.
+const byTunnel = "status.tunnel"
+
+// claimsOf returns the keys of a NodeNetwork in the index byTunnel.
+func claimsOf(nn *networkv1alpha1.NodeNetwork) (claims []string) {
+	if nn.Status.Chassis != "" {
+		claims = append(claims, "chassis "+nn.Status.Chassis)
+	}
+	for _, end := range append([]networkv1alpha1.IP{nn.Status.EncapIP}, nn.Status.FurtherEncapIPs...) {
+		if end != "" {
+			claims = append(claims, "tunnel "+string(end))
+		}
+	}
+	return claims
+}
+
+// indexByTunnel is the function of the index byTunnel.
+func indexByTunnel(o client.Object) []string {
+	nn, ok := o.(*networkv1alpha1.NodeNetwork)
+	if !ok {
+		return nil
+	}
+	return claimsOf(nn)
+}
+
+// rivals enqueues the nodes that report a chassis or a tunnel end that a changed NodeNetwork reports, or reported.
+func (r *Nodes) rivals() handler.Funcs {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(ctx context.Context, q queue, objects ...client.Object) {
+		for _, o := range objects {
+			for _, claim := range indexByTunnel(o) {
+				nodes, _ := r.claiming(ctx, claim) // the cache returns no errors once it is in sync
+				for i := range nodes {
+					q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: nodes[i].Name}})
+				}
+			}
+		}
+	}
+	return handler.Funcs{
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if !slices.Equal(indexByTunnel(e.ObjectOld), indexByTunnel(e.ObjectNew)) {
+				enqueue(ctx, q, e.ObjectOld, e.ObjectNew)
+			}
+		},
+	}
 }
 
 // all returns a request for each node.

@@ -179,6 +179,34 @@ func TestANodeMovesAndEnds(t *testing.T) {
 	kindOf()
 }
 
+// A node elsewhere that reports another node's chassis or tunnel end gets no port, which would take the other node's packets, until one of
+// them ceases to report it.
+func TestClaimsOfAnotherNode(t *testing.T) {
+	for name, claim := range map[string]func(rival *networkv1alpha1.NodeNetwork, of *networkv1alpha1.NodeNetwork){
+		"chassis":    func(r, of *networkv1alpha1.NodeNetwork) { r.Status.Chassis = of.Status.Chassis },
+		"tunnel end": func(r, of *networkv1alpha1.NodeNetwork) { r.Status.EncapIP = of.Status.EncapIP },
+		"further tunnel end": func(r, of *networkv1alpha1.NodeNetwork) {
+			r.Status.FurtherEncapIPs = []networkv1alpha1.IP{of.Status.EncapIP}
+		},
+	} {
+		n, nn := node(t, "east")
+		other, rival := kindtest.Node(t, 2, "4")
+		rival.Status.EncapIP = "192.0.2.2"
+		claim(rival, nn)
+		b := newBed(t, "", zoned("east"), n, nn, other, rival)
+		have := b.ReconcileKind(topology.KindTransitNode, "", "n1")
+		if rows := have.Units[n1]; len(rows) > 0 {
+			t.Errorf("%s: the node has rows %q", name, rows)
+		}
+		rival.Status.Chassis, rival.Status.EncapIP, rival.Status.FurtherEncapIPs = "chassis-of-n2", "192.0.2.2", nil
+		b.Update(rival)
+		have = b.ReconcileKind(topology.KindTransitNode, "", "n1")
+		if rows := have.Units[n1]; len(rows) == 0 {
+			t.Errorf("%s: the node has no rows when no other node claims it", name)
+		}
+	}
+}
+
 // Only an error of the database itself is returned.
 func TestErrorsOfTheDatabase(t *testing.T) {
 	n, nn := node(t, "")

@@ -21,7 +21,7 @@ var (
 // transitBase + node ID is the number of a node's address in transitNetworks. The addresses before belong to the zones' senders.
 const transitBase = 16
 
-// MaxZones is how many zones may have senders: the cluster's part without a name, and the zones of the spec.
+// MaxZones is the largest number of zones in the spec, because of their senders' addresses.
 const MaxZones = transitBase - 1
 
 // selectedZone returns the zone of the spec that selects a node, or "".

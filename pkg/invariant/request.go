@@ -9,7 +9,6 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 )
@@ -21,7 +20,7 @@ func (v *view) isUnservable(pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork) bo
 	if _, err := networkv1alpha1.ParseBandwidth(pod.Annotations); err != nil {
 		return true
 	}
-	if nn.Spec.Zone != "" && (networks.Generation(pod.Annotations) != "" || pod.Annotations[networkv1alpha1.IPPoolAnnotation] != "") {
+	if nn.Spec.Zone != "" && (v.Requests != nil && v.Requests(pod) || pod.Annotations[networkv1alpha1.IPPoolAnnotation] != "") {
 		return true // a zone serves neither
 	}
 	return v.areUnservableAddresses(pod, nn) || v.isUnservableMAC(pod) || v.awaitsFloating(pod)

@@ -30,6 +30,8 @@ type World struct {
 	// NodeNetworks and Pods are in the zone whose rows the database has.
 	NodeNetworks []networkv1alpha1.NodeNetwork
 	Pods         []corev1.Pod
+	// Requests reports whether a pod requests further networks. If it is nil, none does.
+	Requests func(pod *corev1.Pod) bool
 	// NodesElsewhere are the nodes of other zones, and PodsElsewhere their pods.
 	NodesElsewhere map[string]bool
 	PodsElsewhere  []corev1.Pod

@@ -222,7 +222,9 @@ func (p *planner) removeRow(ref unit.Ref) {
 	}
 	p.deleted[ref.UUID] = true
 	p.plan.Deletes = append(p.plan.Deletes, RowDelete{p.owner, ref})
-	p.supersede(ref.Table, p.actual.row(ref.Table, ref.UUID))
+	if len(p.schema.Tables[ref.Table].Supersedes) > 0 {
+		p.supersede(ref.Table, p.actual.row(ref.Table, ref.UUID))
+	}
 	for _, s := range p.actual.holders(ref.UUID) {
 		p.remove(member{s, ref.UUID})
 	}

@@ -173,7 +173,10 @@ func PodElsewhereUnit(p Pod) unit.Unit {
 // addressesElsewhere returns the addresses of a unit of PodElsewhereUnit.
 func addressesElsewhere(u unit.Unit) (all []netip.Addr) {
 	for _, m := range u.Members {
-		if address, err := netip.ParseAddr(m.Element); m.Parent == podsElsewhere && err == nil {
+		if m.Parent != podsElsewhere {
+			continue
+		}
+		if address, err := netip.ParseAddr(m.Element); err == nil {
 			all = append(all, address)
 		}
 	}

@@ -91,7 +91,8 @@ func TestClusterNetworkColumns(t *testing.T) {
 func TestNodeNetworkColumns(t *testing.T) {
 	node := &v1alpha1.NodeNetwork{
 		ObjectMeta: metav1.ObjectMeta{Name: "worker"},
-		Spec:       v1alpha1.NodeNetworkSpec{NodeID: 7, PodSubnets: []v1alpha1.CIDR{"10.244.7.0/24", "fd00:10:244:7::/64"}},
+		Spec: v1alpha1.NodeNetworkSpec{NodeID: 7, PodSubnets: []v1alpha1.CIDR{"10.244.7.0/24", "fd00:10:244:7::/64"},
+			Zone: "east"},
 	}
 	create(t, node)
 	node.Status = fullNodeNetworkStatus()
@@ -100,6 +101,6 @@ func TestNodeNetworkColumns(t *testing.T) {
 	}
 	wantColumns(t, "nodenetworks", map[string]string{
 		"Name": "worker", "Ready": "True", "ID": "7", "Subnets": `["10.244.7.0/24","fd00:10:244:7::/64"]`, "Free": "250",
-		"Chassis*": "0d9c2d0e-1bd4-4a29-9cf4-6d1c1c26d0f7", "Message*": "the node's network works",
+		"Zone*": "east", "Chassis*": "0d9c2d0e-1bd4-4a29-9cf4-6d1c1c26d0f7", "Message*": "the node's network works",
 	})
 }

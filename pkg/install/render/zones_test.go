@@ -100,16 +100,18 @@ func TestRemotesOnlyWithZones(t *testing.T) {
 	clustered.Place.Wanted = 3
 	clusteredAndZoned := zonedFacts()
 	clusteredAndZoned.Place.Wanted = 3
-	zoned := zonedFacts()
+	zoned, divided := zonedFacts(), facts()
+	divided.Place.Divided = true
 	for name, c := range map[string]struct {
 		facts Facts
 		want  string
 	}{
-		"without zones":            {facts(), "nb"},
-		"clustered, without zones": {clustered, "member nb+"},
-		"with zones":               {zoned, "nb remotes"},
-		"clustered, with zones":    {clusteredAndZoned, "member nb+ remotes"},
-		"of a zone":                {zoned.in(zoned.Place.Zones[0]), "nb remotes"},
+		"when the last zone is gone": {divided, "nb remotes"},
+		"without zones":              {facts(), "nb"},
+		"clustered, without zones":   {clustered, "member nb+"},
+		"with zones":                 {zoned, "nb remotes"},
+		"clustered, with zones":      {clusteredAndZoned, "member nb+ remotes"},
+		"of a zone":                  {zoned.in(zoned.Place.Zones[0]), "nb remotes"},
 	} {
 		w := &appsv1.StatefulSet{}
 		for _, container := range []string{memberContainer, "nb", remotesContainer} {
