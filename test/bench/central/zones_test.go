@@ -15,8 +15,8 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// The rows of docs/design/0001-interconnect.md, which the operator does not write yet. They make this network one of
-// several zones.
+// The rows of docs/design/0001-interconnect.md as they were planned. They make this network one of several zones. The rows of
+// pkg/topology differ in names, and have policies for egress IPs besides.
 const (
 	transitSwitch, transitRouter = "transit", "transit_router"
 	// Tunnel keys of the two datapaths; 1 and 2 are the cluster router and the join switch.
