@@ -43,6 +43,7 @@ func TestNodesReachOnlyWhatTheyAreFor(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// With the value that is there, ovn-sbctl would send nothing.
 	for name, c := range map[string]struct {
 		argv []string
 		says string
@@ -53,11 +54,11 @@ func TestNodesReachOnlyWhatTheyAreFor(t *testing.T) {
 		"the southbound database, without TLS":         {list(nil, plain(keys.southbound)), ""},
 		"the readers' listener, without TLS":           {list(nil, plain(keys.reader)), ""},
 		"a write at the readers' listener": {sbctl(agent, keys.reader, "set", "Chassis", node.Name,
-			"other_config:e2e=1"), "not allowed"},
+			"other_config:e2e=2"), "not allowed"},
 		"the same by the chassis' key": {sbctl(controller, keys.reader, "set", "Chassis", node.Name,
-			"other_config:e2e=1"), "not allowed"},
+			"other_config:e2e=2"), "not allowed"},
 		"another node's chassis": {sbctl(controller, keys.southbound, "set", "Chassis", "n2",
-			"other_config:e2e=1"), "permission error"},
+			"other_config:e2e=2"), "permission error"},
 		"another node's chassis, destroyed": {sbctl(controller, keys.southbound, "destroy", "Chassis",
 			"n2"), "permission error"},
 		"a logical flow": {sbctl(controller, keys.southbound, "--all", "destroy",
@@ -65,7 +66,7 @@ func TestNodesReachOnlyWhatTheyAreFor(t *testing.T) {
 		"a port's addresses": {sbctl(controller, keys.southbound, "set", "Port_Binding",
 			"k8s-n2", "mac=unknown"), "permission error"},
 		"a chassis by the agent's key": {sbctl(agent, keys.southbound, "set", "Chassis", node.Name,
-			"other_config:e2e=1"), "permission error"},
+			"other_config:e2e=2"), "permission error"},
 	} {
 		if out, err := bed.Exec(t.Context(), node.Name, c.argv...); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %q, %v, want it refused: %s", name, out, err, c.says)
