@@ -195,7 +195,7 @@ func (o *oracle) expectTransit() {
 		if err != nil {
 			o.complain("NodeNetwork %s: %w", name, err)
 		}
-		if !zoned || !ok || err != nil || o.nodes[name] == nil {
+		if !zoned || !ok || err != nil || o.nodes[name] == nil || o.claimedTwice(nn) {
 			continue
 		}
 		if o.units = append(o.units, topology.TransitNodeUnit(read)); read.Elsewhere {
@@ -203,6 +203,16 @@ func (o *oracle) expectTransit() {
 		}
 	}
 	o.checkRemotes(remote)
+}
+
+// claimedTwice reports whether another node has the chassis of a node elsewhere.
+func (o *oracle) claimedTwice(nn *networkv1alpha1.NodeNetwork) bool {
+	for name, other := range o.networks {
+		if name != nn.Name && other.Status.Chassis == nn.Status.Chassis && o.elsewhere(nn.Name) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkRemotes checks that each node elsewhere, and nothing else, has a remote port with its chassis.
