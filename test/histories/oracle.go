@@ -57,7 +57,7 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	if !o.decides() {
 		plan.Floating = nil // a zone has no floating addresses
 	}
-	o.units = append(o.units, topology.NetworkUnit(plan.Network(o.cluster)))
+	o.units = append(o.units, topology.NetworkUnit(plan.Network(o.zone.Database(o.cluster))))
 	o.expectTransit()
 	for _, name := range slices.Sorted(maps.Keys(o.nodes)) {
 		o.expectNode(o.nodes[name])
