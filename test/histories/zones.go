@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -77,6 +78,9 @@ func withZone(p Plan) Plan {
 
 // doZone executes an administrator's changes to the zones, and changes of the zone's workloads.
 func (w *world) doZone(ctx context.Context, s Step) (handled bool, err error) {
+	if strings.HasPrefix(s.Do, "zone") {
+		w.attachments = nil // a node that enters a zone takes its pods off Networks
+	}
 	switch s.Do {
 	case "zones":
 		w.zones = nil
@@ -115,6 +119,13 @@ func (w *world) operands(ctx context.Context) error {
 	before := cn.DeepCopy()
 	cn.Status.Zones = now
 	return client.IgnoreNotFound(w.api.Status().Patch(ctx, cn, client.MergeFrom(before)))
+}
+
+// isDivided reports whether a node is in a zone.
+func (w *world) isDivided(ctx context.Context) bool {
+	var networks networkv1alpha1.NodeNetworkList
+	err := w.api.List(ctx, &networks)
+	return err == nil && slices.ContainsFunc(networks.Items, func(nn networkv1alpha1.NodeNetwork) bool { return nn.Spec.Zone != "" })
 }
 
 // serving returns the history as seen from the database that serves a pod's node.
