@@ -45,7 +45,13 @@ func (r *Reconciler) resolveFloating(ctx context.Context, pod *corev1.Pod, a *at
 		return err
 	}
 	pool, _, known := r.Floating.Book.Pool(request.Pool)
-	if !known || pool.Location != networkv1alpha1.LocationUnderlay || pool.Network != a.port.Network.Name {
+	if !known {
+		// A pool that is created with the pod may become known after it. It may be on this Network, so that the pod waits. An attachment
+		// that the pod has stays as it is.
+		if _, _, has := r.Addresses.Of(a.port.Network.Name).Get(a.owner); has {
+			return nil
+		}
+	} else if pool.Location != networkv1alpha1.LocationUnderlay || pool.Network != a.port.Network.Name {
 		return nil
 	}
 	a.pool = request.Pool

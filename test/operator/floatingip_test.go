@@ -354,6 +354,8 @@ func TestFloatingIPsOnANetwork(t *testing.T) {
 	w.requesting("ordinary", "n1", "blue")
 	w.wantPorts(map[string]string{"blue_default_one_net1": "10.100.0.1", "blue_default_ordinary_net1": "10.100.0.3 fd00:100::1"})
 	two := asking("two", "n2")
+	w.wantPorts(map[string]string{"blue_default_one_net1": "10.100.0.1", "blue_default_ordinary_net1": "10.100.0.3 fd00:100::1",
+		"blue_default_two_net1": "10.100.0.2"})
 	asking("three", "n2")
 	w.says(w.event("three", "FailedNetworkAllocation"), "IPPool segment", "in use")
 	w.holders(map[string]string{"10.100.0.1": "one", "10.100.0.2": "two"})
@@ -367,6 +369,23 @@ func TestFloatingIPsOnANetwork(t *testing.T) {
 	alone := w.inPool("alone", "n1", "segment", "", nil)
 	w.says(w.event("alone", "FailedAddressAllocation"), "IPPool segment", "Network blue", "k8s.v1.cni.cncf.io/networks")
 	w.delete(alone)
+}
+
+// A pod whose IPPool becomes known after it waits for the pool, and gets no ordinary address of the pool's Network.
+func TestAPoolAfterItsPod(t *testing.T) {
+	w := newWorld(t)
+	o := w.start()
+	w.network(dualStack()...)
+	w.join("n1")
+	w.podNetwork("blue", networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLayer2, Subnets: subnets("10.100.0.0/29")})
+	p := pod("early", "n1")
+	p.Annotations = map[string]string{networkv1alpha1.IPPoolAnnotation: "segment", "k8s.v1.cni.cncf.io/networks": "blue"}
+	w.run(p)
+	w.says(w.event("early", "FailedNetworkAllocation"), "IPPool segment")
+	o.settle()
+	w.wantPorts(map[string]string{})
+	w.poolOn("blue", "segment", networkv1alpha1.LocationUnderlay, "10.100.0.1-10.100.0.2")
+	w.wantPorts(map[string]string{"blue_default_early_net1": "10.100.0.1"})
 }
 
 // A gated pod has its address before it has a node. What another process gives it beside that is released, also when the
