@@ -115,5 +115,9 @@ func observe(env *kind.Env, db *database.Database, options Options) []func(conte
 	env.Observed = kind.Observed{AgentReachable: answers, Violations: watch.Violations, Silent: propagation.Silent,
 		Unreached: tunnels.Unreachable, Reachable: carriers.Reachable}
 	db.Written = propagation.Request
-	return []func(context.Context) error{propagation.Run, watch.Start, carriers.Run, tunnels.Run, routers.Run, hosts.Run}
+	observers := []func(context.Context) error{propagation.Run, watch.Start}
+	if !options.Zone.Follows() { // only who decides needs to know which nodes respond
+		observers = append(observers, carriers.Run, tunnels.Run, routers.Run, hosts.Run)
+	}
+	return observers
 }

@@ -39,6 +39,7 @@ import (
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // packages lists the reconcilers. Units of later kinds build on units of earlier ones. A new kind is one folder and
@@ -93,9 +94,10 @@ func divide(zone kind.Zone, all []*kind.Kind) (own, followed []*kind.Kind) {
 	return own, followed
 }
 
-// index adds the indexes of kinds that are only read.
-func index(mgr ctrl.Manager, kinds []*kind.Kind) error {
+// index adds the indexes of kinds that are only read. Nothing is reconciled for them.
+func index(mgr ctrl.Manager, triggers *trigger.Set, kinds []*kind.Kind) error {
 	for _, k := range kinds {
+		triggers.Of(k.Name).Ignore()
 		if err := k.AddIndexes(mgr); err != nil {
 			return err
 		}
@@ -112,7 +114,7 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	db := newDatabase(mgr, options, env)
 	observers := observe(env, db, options)
 	kinds, followed := divide(options.Zone, kindsOf(env))
-	if err := index(mgr, followed); err != nil {
+	if err := index(mgr, env.Triggers, followed); err != nil {
 		return nil, err
 	}
 	kinds = append(kinds, sweep.Kind(env, kinds))

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/loadbalancer"
@@ -36,8 +37,8 @@ type world struct {
 	hosts     []facts.HostAddress // of the API server
 	pools     floating.Translated
 	allSilent bool // no node that could carry addresses responds
-	// reach sets how a gateway elsewhere is reached
-	reach func(*facts.Gateway, *networkv1alpha1.NodeNetwork)
+	zone      kind.Zone
+	transit   facts.Transit // leads to nodes elsewhere
 }
 
 func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
@@ -79,12 +80,8 @@ func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 			w.plan = plan
 		}
 	}
-	transit, _ := w.plan.Transit(&cn, networkv1alpha1.ZoneName(r.Zone))
-	w.reach = func(g *facts.Gateway, nn *networkv1alpha1.NodeNetwork) {
-		if r.Zone.Elsewhere(nn) {
-			g.ReachBy(transit, nn)
-		}
-	}
+	w.zone = r.Zone
+	w.transit, _ = w.plan.Transit(&cn, networkv1alpha1.ZoneName(r.Zone))
 	w.addCarriers(r.Reachable)
 	return w, nil
 }
@@ -115,7 +112,9 @@ func (w *world) addCarriers(reachable func(string) bool) {
 		if err != nil {
 			continue // its own controller reports the error
 		}
-		w.reach(&gateway, nn)
+		if w.zone.Elsewhere(nn) {
+			gateway.ReachBy(w.transit, nn)
+		}
 		w.gateways[node.Name] = gateway
 		if !facts.Assignable(node) {
 			continue

@@ -3,6 +3,7 @@ package kind
 import (
 	"context"
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,6 +30,24 @@ func (z Zone) Database(cluster string) string {
 
 // Elsewhere reports whether another operator writes a node's rows.
 func (z Zone) Elsewhere(nn *networkv1alpha1.NodeNetwork) bool { return Zone(nn.Spec.Zone) != z }
+
+// Own returns the nodes of the zone. It returns the list itself if all are.
+func (z Zone) Own(all []networkv1alpha1.NodeNetwork) []networkv1alpha1.NodeNetwork {
+	first := 0
+	for first < len(all) && !z.Elsewhere(&all[first]) {
+		first++
+	}
+	if first == len(all) {
+		return all
+	}
+	own := slices.Clone(all[:first])
+	for i := first + 1; i < len(all); i++ {
+		if !z.Elsewhere(&all[i]) {
+			own = append(own, all[i])
+		}
+	}
+	return own
+}
 
 // Client returns a client for an operator of this zone: a follower writes only pods and the conditions of NodeNetworks.
 func (z Zone) Client(c client.Client) client.Client {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -70,6 +73,28 @@ func newWriter() *writer {
 		},
 	})
 	return w
+}
+
+func TestOwnNodes(t *testing.T) {
+	for zones, want := range map[string]string{",,": "0 1 2", ",east,": "0 2", "east,": "1", "east,east": "", ",east": "0"} {
+		var all []networkv1alpha1.NodeNetwork
+		for i, zone := range strings.Split(zones, ",") {
+			var nn networkv1alpha1.NodeNetwork
+			nn.Name, nn.Spec.Zone = strconv.Itoa(i), networkv1alpha1.ZoneName(zone)
+			all = append(all, nn)
+		}
+		before := slices.Clone(all)
+		var have []string
+		for _, nn := range Zone("").Own(all) {
+			have = append(have, nn.Name)
+		}
+		if got := strings.Join(have, " "); got != want {
+			t.Errorf("of zones %q the nodes %q are our own, want %q", zones, got, want)
+		}
+		if !equality.Semantic.DeepEqual(all, before) {
+			t.Errorf("zones %q: the list has changed", zones)
+		}
+	}
 }
 
 // A zone's operator writes pods and the statuses of pods and NodeNetworks. It leaves out other statuses, because the cluster's operator

@@ -34,8 +34,9 @@ func (r *Reconciler) zoneFacts(ctx context.Context, cn *networkv1alpha1.ClusterN
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
 	before, err := r.zonesThere(ctx)
-	err = errors.Join(err, r.Client.List(ctx, &pods, client.InNamespace(r.Facts.Namespace)), r.Client.List(ctx, &nodes),
-		r.Client.List(ctx, &networks))
+	if err = errors.Join(err, r.Client.List(ctx, &nodes)); err == nil && len(facts.Wanted)+len(before) > 0 {
+		err = errors.Join(r.Client.List(ctx, &pods, client.InNamespace(r.Facts.Namespace)), r.Client.List(ctx, &networks))
+	}
 	facts.Before, facts.Pods, facts.Nodes, facts.Networks = before, pods.Items, nodes.Items, networks.Items
 	return facts, err
 }

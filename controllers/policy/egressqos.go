@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -60,8 +59,7 @@ func (r *QoS) use(ctx context.Context, qos *networkv1alpha1.EgressQoS) (read fac
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return read, nil, err
 	}
-	own := slices.DeleteFunc(nodes.Items, func(nn networkv1alpha1.NodeNetwork) bool { return r.Zone.Elsewhere(&nn) })
-	read, invalid = facts.ParseEgressQoS(qos, facts.LocalNodes(own))
+	read, invalid = facts.ParseEgressQoS(qos, facts.LocalNodes(r.Zone.Own(nodes.Items)))
 	return read, invalid, r.Selectors.Use(ctx, topology.EgressQoSKey(qos.Namespace), topology.EgressQoSSelectors(read),
 		world{r.Client}.pods)
 }

@@ -113,8 +113,7 @@ func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service) ([]fact
 		r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
-	own := slices.DeleteFunc(networks.Items, func(nn networkv1alpha1.NodeNetwork) bool { return r.Zone.Elsewhere(&nn) })
-	return facts.ServiceNodes(service, nodes.Items, own), nil
+	return facts.ServiceNodes(service, nodes.Items, r.Zone.Own(networks.Items)), nil
 }
 
 // sharing lists the services that have an address of this one, without duplicates.

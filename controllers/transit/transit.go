@@ -115,16 +115,15 @@ func (r *Nodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err != nil || !known {
 		return ctrl.Result{}, err
 	}
-	if claimed, err := r.claimedTwice(ctx, &nn); err != nil {
+	claimed, err := r.claimedTwice(ctx, &nn)
+	if err != nil {
 		return ctrl.Result{}, err
-	} else if claimed {
-		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, none))
 	}
 	read, ok, err := facts.ParseTransitNode(&nn, zone, r.Zone.Elsewhere(&nn))
 	switch {
 	case err != nil:
 		return ctrl.Result{}, nil // the node's own controller reports it
-	case !ok || !zoned:
+	case !ok || !zoned || claimed:
 		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, none))
 	}
 	return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, topology.TransitNodeUnit(read)))

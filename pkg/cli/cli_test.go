@@ -34,11 +34,11 @@ func TestLeaderIsTheHolderOfTheLease(t *testing.T) {
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "weft-system", Name: leaseName},
 			Spec: coordinationv1.LeaseSpec{HolderIdentity: holder}}
 	}
-	if pod, err := leader(lease(new("uid-b")), pods); err != nil || pod.Name != "b" {
+	if pod, err := leader(lease(new("uid-b")), pods, operatorLabels); err != nil || pod.Name != "b" {
 		t.Errorf("leader: %v, %v", pod, err)
 	}
 	for _, holder := range []*string{nil, new(""), new("uid-c")} {
-		_, err := leader(lease(holder), pods)
+		_, err := leader(lease(holder), pods, operatorLabels)
 		if !errors.Is(err, errNoLeader) || !strings.Contains(err.Error(), "weft-system/weft-operator") {
 			t.Errorf("error: %v", err)
 		}

@@ -67,15 +67,15 @@ func (c *cluster) findOperator(ctx context.Context) (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	pod, err := leader(lease, pods.Items)
+	pod, err := leader(lease, pods.Items, c.ofZone(operatorLabels))
 	if err != nil {
 		return nil, err
 	}
 	return &operator{inPod{config, api, pod}}, nil
 }
 
-// leader returns the pod whose UID holds the lease.
-func leader(lease *coordinationv1.Lease, pods []corev1.Pod) (*corev1.Pod, error) {
+// leader returns the pod whose UID holds the lease, of the pods with these labels.
+func leader(lease *coordinationv1.Lease, pods []corev1.Pod, labels string) (*corev1.Pod, error) {
 	name := lease.Namespace + "/" + lease.Name
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		return nil, fmt.Errorf("%w: the lease %s has no holder", errNoLeader, name)
@@ -86,7 +86,7 @@ func leader(lease *coordinationv1.Lease, pods []corev1.Pod) (*corev1.Pod, error)
 		}
 	}
 	return nil, fmt.Errorf("%w: the lease %s is held by %s, and no pod with %s has that UID",
-		errNoLeader, name, *lease.Spec.HolderIdentity, operatorLabels)
+		errNoLeader, name, *lease.Spec.HolderIdentity, labels)
 }
 
 // query runs "weft admin" with args in the operator's pod and decodes its answer.

@@ -233,7 +233,7 @@ func leaderless(held bool, lease *coordinationv1.Lease, pods []corev1.Pod, names
 	if !held {
 		return fmt.Sprintf("no operator has ever led: the lease %s/%s does not exist", namespace, leaseName)
 	}
-	if _, err := leader(lease, pods); err != nil && len(pods) > 0 {
+	if _, err := leader(lease, pods, operatorLabels); err != nil && len(pods) > 0 {
 		return err.Error()
 	}
 	if renewed := lease.Spec.RenewTime; renewed != nil && now.Sub(renewed.Time) > silentAfter {

@@ -21,24 +21,11 @@ var (
 // transitBase + node ID is the number of a node's address in transitNetworks. The addresses before belong to the zones' senders.
 const transitBase = 16
 
-// MaxZones is the largest number of zones in the spec, because of their senders' addresses.
-const MaxZones = transitBase - 1
-
-// selectedZone returns the zone of the spec that selects a node, or "".
-func selectedZone(zones []networkv1alpha1.Zone, node labels.Set) networkv1alpha1.ZoneName {
-	for _, z := range zones {
-		if labels.SelectorFromSet(z.NodeSelector).Matches(node) {
-			return z.Name
-		}
-	}
-	return ""
-}
-
 // NodeZone returns the zone in which a node should be, and the addresses of its databases. A node enters a zone only when the zone's
 // databases and operator work, and stays in its zone until it can enter the next one.
 func NodeZone(cn *networkv1alpha1.ClusterNetwork, node labels.Set, have networkv1alpha1.NodeNetworkSpec) (
 	zone networkv1alpha1.ZoneName, databases []networkv1alpha1.IP) {
-	zone = selectedZone(cn.Spec.Zones, node)
+	zone = networkv1alpha1.ZoneOf(cn.Spec.Zones, node)
 	if zone == "" {
 		return "", nil
 	}

@@ -23,6 +23,14 @@ type Trigger struct {
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	waiting []reconcile.Request
+	ignored bool // no controller will start
+}
+
+// Ignore drops all requests: this process has no controller for them.
+func (t *Trigger) Ignore() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting, t.ignored = nil, true
 }
 
 // Start implements source.Source.
@@ -49,6 +57,9 @@ func (t *Trigger) EnqueueAfter(name types.NamespacedName, delay time.Duration) {
 
 // enqueue passes a request on, or stores it until the controller starts. t.mu must be held.
 func (t *Trigger) enqueue(request reconcile.Request, delay time.Duration) {
+	if t.ignored {
+		return
+	}
 	if t.queue == nil {
 		t.waiting = append(t.waiting, request)
 		return

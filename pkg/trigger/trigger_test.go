@@ -35,6 +35,17 @@ func TestRequestsBeforeTheStartAreKept(t *testing.T) {
 	}
 }
 
+// Requests to a controller that this process does not have are not kept.
+func TestIgnoredRequests(t *testing.T) {
+	var set Set
+	set.Enqueue("pod", types.NamespacedName{Name: "before"})
+	set.Of("pod").Ignore()
+	set.Enqueue("pod", types.NamespacedName{Name: "after"})
+	if kept := set.Of("pod").Take(); len(kept) > 0 {
+		t.Errorf("kept %v", kept)
+	}
+}
+
 func TestNameOf(t *testing.T) {
 	for key, want := range map[unit.Key]types.NamespacedName{
 		"pod/demo/web-0":  {Namespace: "demo", Name: "web-0"},

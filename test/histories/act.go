@@ -2,10 +2,8 @@ package histories
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/test/kindtest"
 )
 
 func ignoreExists(err error) error {
@@ -221,18 +220,12 @@ func (w *world) report(ctx context.Context, s Step) error {
 	}
 }
 
-// tunnelEnd returns the address to which other nodes tunnel.
-func tunnelEnd(node string) networkv1alpha1.IP {
-	sum := sha256.Sum256([]byte(node))
-	return networkv1alpha1.IP(netip.AddrFrom4([4]byte{198, 18, sum[0], sum[1]}).String())
-}
-
 // fill sets what an agent detects on its node.
 func (w *world) fill(nn *networkv1alpha1.NodeNetwork, s Step) {
 	if nn.Status.Chassis = w.chassis[s.Name]; nn.Status.Chassis == "" {
 		nn.Status.Chassis = "chassis-" + s.Name
 	}
-	nn.Status.EncapIP, nn.Status.LinkMTU = tunnelEnd(s.Name), 1500-100*int32(s.N)
+	nn.Status.EncapIP, nn.Status.LinkMTU = kindtest.TunnelEnd(s.Name), 1500-100*int32(s.N)
 	nn.Status.Gateway = foundGateway(s)
 	nn.Status.Encryption = nil
 	if nn.Spec.Encryption != "" {

@@ -1,7 +1,9 @@
 package kindtest
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -72,4 +74,10 @@ func ClusterNetwork(families string) *networkv1alpha1.ClusterNetwork {
 	}
 	cn.Status.MTU = 1400
 	return cn
+}
+
+// TunnelEnd returns an address to which other nodes tunnel, another one for each node.
+func TunnelEnd(node string) networkv1alpha1.IP {
+	sum := sha256.Sum256([]byte(node))
+	return networkv1alpha1.IP(netip.AddrFrom4([4]byte{198, 18, sum[0], sum[1]}).String())
 }

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/test/kindtest"
 )
 
 func entry(cidr string, hostPrefix int32) networkv1alpha1.ClusterNetworkEntry {
@@ -90,12 +90,6 @@ func (w *world) nodeNetwork(node string) *networkv1alpha1.NodeNetwork {
 	return &nn
 }
 
-// tunnelEnd returns the address to which other nodes tunnel.
-func tunnelEnd(node string) networkv1alpha1.IP {
-	sum := sha256.Sum256([]byte(node))
-	return networkv1alpha1.IP(netip.AddrFrom4([4]byte{198, 18, sum[0], sum[1]}).String())
-}
-
 // report patches the status as the node's agent does.
 func (w *world) report(node string) *networkv1alpha1.NodeNetwork {
 	w.Helper()
@@ -103,7 +97,7 @@ func (w *world) report(node string) *networkv1alpha1.NodeNetwork {
 	w.until(func() error { // retry if the operator has written its own condition in between
 		nn = w.nodeNetwork(node)
 		patch := client.MergeFromWithOptions(nn.DeepCopy(), client.MergeFromWithOptimisticLock{})
-		nn.Status.Chassis, nn.Status.EncapIP, nn.Status.LinkMTU = "chassis-"+node, tunnelEnd(node), 1500
+		nn.Status.Chassis, nn.Status.EncapIP, nn.Status.LinkMTU = "chassis-"+node, kindtest.TunnelEnd(node), 1500
 		meta.SetStatusCondition(&nn.Status.Conditions, metav1.Condition{
 			Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, Message: "ready",
 		})

@@ -52,7 +52,12 @@ func TestWorkloadsGolden(t *testing.T) {
 		have.WriteString("---\n")
 		have.Write(text)
 	}
-	const golden = "testdata/workloads.golden.yaml"
+	expectGolden(t, "testdata/workloads.golden.yaml", have)
+}
+
+// expectGolden compares manifests with a file, and writes the file with -update.
+func expectGolden(t *testing.T, golden string, have bytes.Buffer) {
+	t.Helper()
 	if *update {
 		if err := os.WriteFile(golden, have.Bytes(), 0o644); err != nil {
 			t.Fatal(err)

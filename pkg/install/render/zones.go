@@ -9,7 +9,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -44,16 +43,7 @@ type Zone struct {
 
 // zoneOf returns the zone of a node: the first zone that selects it, or "".
 func zoneOf(n corev1.Node, zones []networkv1alpha1.Zone) string {
-	for _, z := range zones {
-		if selects(z, n) {
-			return string(z.Name)
-		}
-	}
-	return ""
-}
-
-func selects(z networkv1alpha1.Zone, n corev1.Node) bool {
-	return labels.SelectorFromSet(z.NodeSelector).Matches(labels.Set(n.Labels))
+	return string(networkv1alpha1.ZoneOf(zones, n.Labels))
 }
 
 // ZoneFacts are the inputs of PlaceOutside and NextZones.
@@ -179,7 +169,7 @@ func (f ZoneFacts) hasNode(zone string) bool {
 func (f ZoneFacts) whyWithoutNode(zone networkv1alpha1.Zone) string {
 	var matching, own []string
 	for _, n := range f.Nodes {
-		if selects(zone, n) {
+		if zone.Selects(n.Labels) {
 			matching = append(matching, n.Name)
 		}
 		if zoneOf(n, f.Wanted) == string(zone.Name) && n.DeletionTimestamp == nil && len(addressesOf(n)) > 0 {

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,19 +41,7 @@ func TestZonesGolden(t *testing.T) {
 		have.WriteString("---\n")
 		have.Write(text)
 	}
-	const golden = "testdata/zones.golden.yaml"
-	if *update {
-		if err := os.WriteFile(golden, have.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), have.String()); diff != "" {
-		t.Errorf("%s (-update writes it):\n%s", golden, diff)
-	}
+	expectGolden(t, "testdata/zones.golden.yaml", have)
 }
 
 // TestZonesAreWorkloadsOfTheirOwn checks that a zone adds two workloads and, except for the databases, changes no other. A frozen zone
