@@ -81,7 +81,7 @@ type Reconciler struct {
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if r.Zone.Follows() {
-		return ctrl.Result{}, r.follow(ctx, req.NamespacedName)
+		return r.follow(ctx, req.NamespacedName)
 	}
 	var node corev1.Node
 	if err := r.Client.Get(ctx, req.NamespacedName, &node); apierrors.IsNotFound(err) {
@@ -274,8 +274,11 @@ func (r *Reconciler) vacateUnlessNetwork(ctx context.Context, name string) error
 }
 
 // HasNone reports whether a node waits for a subnet and has no NodeNetwork. Rows of an earlier NodeNetwork are no
-// longer its own.
+// longer its own. A zone's operator does not know which nodes wait, and removes the rows of each node without a NodeNetwork.
 func (r *Reconciler) HasNone(name string) bool {
+	if r.Zone.Follows() {
+		return true
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waiting[name]

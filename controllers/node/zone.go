@@ -7,11 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // addZone adds the node's zone to its settings, and its relays: relays copy the database of the part without a name.
@@ -31,25 +33,31 @@ func (r *Reconciler) addZone(ctx context.Context, node *corev1.Node, cn *network
 }
 
 // follow applies the rows of a node whose network the cluster's operator has chosen.
-func (r *Reconciler) follow(ctx context.Context, name types.NamespacedName) error {
+func (r *Reconciler) follow(ctx context.Context, name types.NamespacedName) (ctrl.Result, error) {
 	var node corev1.Node
 	var nn networkv1alpha1.NodeNetwork
 	var cn networkv1alpha1.ClusterNetwork
 	err := errors.Join(r.Client.Get(ctx, name, &node), r.Client.Get(ctx, name, &nn))
 	if apierrors.IsNotFound(err) {
-		return r.vacate(ctx, name.Name)
+		return ctrl.Result{}, r.vacate(ctx, name.Name)
 	}
 	if err := errors.Join(err, r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)); err != nil {
-		return client.IgnoreNotFound(err)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	plan, err := facts.PlanInForce(&cn)
 	if err != nil || len(nn.Spec.PodSubnets) == 0 {
-		return nil // the cluster's operator reports it
+		return ctrl.Result{}, nil // the cluster's operator reports it
 	}
 	applied := r.apply(ctx, &nn, plan)
 	var reported error
 	if !r.Zone.Elsewhere(&nn) {
-		reported = ignoreConflict(r.report(ctx, &nn, applied)) // the agent's write enqueues it again
+		reported = r.report(ctx, &nn, applied)
 	}
-	return errors.Join(ovndb.IgnorePending(applied), reported)
+	if err := errors.Join(ovndb.IgnorePending(applied), ignoreConflict(reported)); err != nil {
+		return ctrl.Result{}, err
+	}
+	if reported != nil { // the agent or the cluster's operator has written meanwhile
+		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
+	}
+	return ctrl.Result{}, nil
 }

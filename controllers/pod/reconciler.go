@@ -172,11 +172,11 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	if err != nil || nn.Status.Chassis == "" {
-		return r.park(ctx, pod, by)
-	}
-	if r.Zone.Elsewhere(&nn) {
+	switch {
+	case err == nil && r.Zone.Elsewhere(&nn):
 		return r.follow(ctx, pod, &nn, by)
+	case err != nil || nn.Status.Chassis == "":
+		return r.park(ctx, pod, by)
 	}
 	if len(nn.Spec.TransitAddresses) > 0 {
 		r.restorePod(ctx, pod) // if another zone's operator gave it addresses that could not be claimed when it followed the pod
