@@ -11,8 +11,19 @@ import (
 
 const centralObject = "StatefulSet/weft-central"
 
-// memberProblems lists the problems of the databases' members.
-func memberProblems(d *networkv1alpha1.DatabasesStatus) (found []networkv1alpha1.Problem) {
+// memberProblems lists the problems of the members of all databases. Without the databases of a zone, the rest of the network works.
+func memberProblems(d *networkv1alpha1.DatabasesStatus, zones []networkv1alpha1.ZoneStatus) []networkv1alpha1.Problem {
+	found := problemsOfMembers(d, centralObject, "", networkv1alpha1.StateUnavailable)
+	for _, z := range zones {
+		found = append(found, problemsOfMembers(z.Databases, zoneCentral(z.Name), " of zone "+string(z.Name), networkv1alpha1.StateDegraded)...)
+	}
+	return found
+}
+
+// problemsOfMembers lists the problems of the members of a pair of databases. of names their zone, like " of zone east". lost is the
+// state without a quorum.
+func problemsOfMembers(d *networkv1alpha1.DatabasesStatus, object, of string, lost networkv1alpha1.AreaState) (
+	found []networkv1alpha1.Problem) {
 	if d == nil {
 		return nil
 	}
@@ -20,8 +31,8 @@ func memberProblems(d *networkv1alpha1.DatabasesStatus) (found []networkv1alpha1
 		found = append(found, health.New(networkv1alpha1.AreaDatabases, state, reason, object, fmt.Sprintf(format, args...)))
 	}
 	if d.Conflict != "" {
-		add(networkv1alpha1.StateDegraded, networkv1alpha1.ReasonMembersConflict, centralObject,
-			"no member of the databases is configured: %s", d.Conflict)
+		add(networkv1alpha1.StateDegraded, networkv1alpha1.ReasonMembersConflict, object,
+			"no member of the databases%s is configured: %s", of, d.Conflict)
 	}
 	for _, database := range []struct {
 		name string
@@ -43,21 +54,21 @@ func memberProblems(d *networkv1alpha1.DatabasesStatus) (found []networkv1alpha1
 		joining := in(networkv1alpha1.MemberJoining)
 		switch {
 		case len(connected) == 0 && len(in(networkv1alpha1.MemberDisconnected)) > 0:
-			add(networkv1alpha1.StateUnavailable, networkv1alpha1.ReasonQuorumLost, centralObject,
-				"the %s database has no leader and accepts no changes; unavailable members: %s. Existing pods keep their network",
-				database.name, strings.Join(away, ", "))
+			add(lost, networkv1alpha1.ReasonQuorumLost, object,
+				"the %s database%s has no leader and accepts no changes; unavailable members: %s. Existing pods keep their network",
+				database.name, of, strings.Join(away, ", "))
 		case len(connected) == 0:
-			add(networkv1alpha1.StateProgressing, networkv1alpha1.ReasonMembersStarting, centralObject,
-				"the %s database has no leader yet", database.name)
+			add(networkv1alpha1.StateProgressing, networkv1alpha1.ReasonMembersStarting, object,
+				"the %s database%s has no leader yet", database.name, of)
 		default:
 			for _, node := range away {
 				add(networkv1alpha1.StateDegraded, networkv1alpha1.ReasonMemberUnavailable, "Node/"+node,
-					"the %s database's member on node %s is unavailable; the others (%s) continue", database.name, node,
+					"the %s database's member on node %s%s is unavailable; the others (%s) continue", database.name, node, of,
 					strings.Join(connected, ", "))
 			}
 			if len(joining) > 0 {
-				add(networkv1alpha1.StateProgressing, networkv1alpha1.ReasonMembersStarting, centralObject,
-					"members are joining the %s database: %s", database.name, strings.Join(joining, ", "))
+				add(networkv1alpha1.StateProgressing, networkv1alpha1.ReasonMembersStarting, object,
+					"members are joining the %s database%s: %s", database.name, of, strings.Join(joining, ", "))
 			}
 		}
 	}
@@ -68,12 +79,12 @@ func memberProblems(d *networkv1alpha1.DatabasesStatus) (found []networkv1alpha1
 		}
 	}
 	if len(leaving) > 0 {
-		add(networkv1alpha1.StateProgressing, networkv1alpha1.ReasonMembersLeaving, centralObject,
-			"members leave the databases, until one is left: %s", strings.Join(leaving, ", "))
+		add(networkv1alpha1.StateProgressing, networkv1alpha1.ReasonMembersLeaving, object,
+			"members leave the databases%s, until one is left: %s", of, strings.Join(leaving, ", "))
 	}
 	if placed := len(d.Members); placed < int(d.Wanted) {
-		add(networkv1alpha1.StateDegraded, networkv1alpha1.ReasonMembersUnplaced, centralObject,
-			"%d of %d members of the databases have a node", placed, d.Wanted)
+		add(networkv1alpha1.StateDegraded, networkv1alpha1.ReasonMembersUnplaced, object,
+			"%d of %d members of the databases%s have a node", placed, d.Wanted, of)
 	}
 	return found
 }

@@ -37,7 +37,7 @@ func TestMembersInProblems(t *testing.T) {
 		"two nodes":       {members(leader, follower), "Degraded MembersUnplaced StatefulSet/weft-central: 2 of 3 members"},
 		"two clusters":    {conflict, "Degraded MembersConflict StatefulSet/weft-central: there are two"},
 	} {
-		found := memberProblems(c.d)
+		found := memberProblems(c.d, nil)
 		if c.want == "" {
 			if len(found) > 0 {
 				t.Errorf("%s: %+v", name, found)
@@ -54,5 +54,23 @@ func TestMembersInProblems(t *testing.T) {
 			!strings.Contains(p.Message, words) || p.NextStep == "" || p.Area != networkv1alpha1.AreaDatabases {
 			t.Errorf("%s: %s: %s (%s)", name, have, p.Message, p.NextStep)
 		}
+	}
+}
+
+// The members of a zone's databases are reported like others, with the zone's name. A lost quorum there concerns only the zone.
+func TestMembersOfZonesInProblems(t *testing.T) {
+	lost := &networkv1alpha1.DatabasesStatus{Wanted: 3}
+	for _, node := range []string{"a", "b", "c"} {
+		lost.Members = append(lost.Members, networkv1alpha1.DatabaseMember{Node: node,
+			Northbound: networkv1alpha1.MemberDisconnected, Southbound: networkv1alpha1.MemberLeader})
+	}
+	found := memberProblems(nil, []networkv1alpha1.ZoneStatus{{Name: "west"}, {Name: "east", Databases: lost}})
+	if len(found) != 1 {
+		t.Fatalf("problems %+v", found)
+	}
+	p := found[0]
+	if p.State != networkv1alpha1.StateDegraded || p.Reason != networkv1alpha1.ReasonQuorumLost ||
+		p.Object != "StatefulSet/weft-central-east" || !strings.Contains(p.Message, "the northbound database of zone east has no leader") {
+		t.Errorf("problem %+v", p)
 	}
 }

@@ -24,7 +24,7 @@ func zoneProblems(wanted []networkv1alpha1.Zone, zones []networkv1alpha1.ZoneSta
 		nodes[zone] = append(nodes[zone], networks[i].Name)
 	}
 	for _, z := range zones {
-		object, in := "StatefulSet/weft-central-"+string(z.Name), nodes[z.Name]
+		object, in := zoneCentral(z.Name), nodes[z.Name]
 		switch {
 		case z.Ready:
 		case len(in) == 0:
@@ -40,6 +40,9 @@ func zoneProblems(wanted []networkv1alpha1.Zone, zones []networkv1alpha1.ZoneSta
 	}
 	return found
 }
+
+// zoneCentral returns the object of a zone's databases.
+func zoneCentral(zone networkv1alpha1.ZoneName) string { return centralObject + "-" + string(zone) }
 
 // nodesText returns the number of nodes and the first of their names. The cache has no order.
 func nodesText(names []string) string {

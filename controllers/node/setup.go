@@ -155,7 +155,12 @@ func planChanged(e event.UpdateEvent) bool {
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
 	return !ok || !ok2 || before.Generation != after.Generation || before.Status.MTU != after.Status.MTU ||
 		!facts.SameNetworks(before.Status.Networks, after.Status.Networks) ||
-		!slices.Equal(relaysInUse(before), relaysInUse(after)) || !equality.Semantic.DeepEqual(before.Status.Zones, after.Status.Zones)
+		!slices.Equal(relaysInUse(before), relaysInUse(after)) || !slices.EqualFunc(before.Status.Zones, after.Status.Zones, sameForNodes)
+}
+
+// sameForNodes reports whether two states of a zone lead nodes to the same databases.
+func sameForNodes(a, b networkv1alpha1.ZoneStatus) bool {
+	return a.Name == b.Name && a.Ready == b.Ready && slices.Equal(a.Addresses, b.Addresses)
 }
 
 // relaysInUse returns the names of the relays that nodes use, and their addresses.

@@ -36,20 +36,70 @@ const (
 	identitySecret = "weft-nb-tls"
 )
 
-// members sends each member of the databases its order, and reports their states. again is when to query them again.
-func (r *Reconciler) members(ctx context.Context, cn *networkv1alpha1.ClusterNetwork,
+// databases are the databases of a zone, or of the part of the cluster without a name.
+type databases struct {
+	// workload is the name of their StatefulSet, and component the label of its pods.
+	workload, component string
+	// text names the zone in events, like " of zone east". It is empty for the part without a name.
+	text  string
+	place render.Place
+	// status returns the place of the members' states in the status, or nil if the status does not have the zone.
+	status func(*networkv1alpha1.ClusterNetworkStatus) **networkv1alpha1.DatabasesStatus
+}
+
+// allDatabases returns the databases whose pods follow the spec.
+func allDatabases(place render.Place) []databases {
+	all := []databases{{workload: render.Central, component: "central", place: place,
+		status: func(s *networkv1alpha1.ClusterNetworkStatus) **networkv1alpha1.DatabasesStatus { return &s.Databases }}}
+	for _, z := range place.Zones {
+		if z.Frozen {
+			continue
+		}
+		all = append(all, databases{workload: render.CentralOf(z.Name), component: "central-" + z.Name, text: " of zone " + z.Name,
+			place: z.Place, status: func(s *networkv1alpha1.ClusterNetworkStatus) **networkv1alpha1.DatabasesStatus {
+				for i := range s.Zones {
+					if string(s.Zones[i].Name) == z.Name {
+						return &s.Zones[i].Databases
+					}
+				}
+				return nil
+			}})
+	}
+	return all
+}
+
+// membersOfAll calls members for all clustered databases, and standAlone for all others. again is when to query members again, or 0
+// without members.
+func (r *Reconciler) membersOfAll(ctx context.Context, cn *networkv1alpha1.ClusterNetwork,
 	place render.Place) (again time.Duration, err error) {
+	var failed []error
+	for _, d := range allDatabases(place) {
+		if !d.place.Clustered() {
+			failed = append(failed, r.standAlone(ctx, cn, d))
+			continue
+		}
+		soon, err := r.members(ctx, cn, d)
+		failed = append(failed, err)
+		if again == 0 || soon < again {
+			again = soon
+		}
+	}
+	return again, errors.Join(failed...)
+}
+
+// members sends each member of the databases its order, and reports their states. again is when to query them again.
+func (r *Reconciler) members(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, d databases) (again time.Duration, err error) {
 	central := &appsv1.StatefulSet{}
-	if err := r.Client.Get(ctx, r.own(render.Central), central); err != nil {
+	if err := r.Client.Get(ctx, r.own(d.workload), central); err != nil {
 		return membersSoon, client.IgnoreNotFound(err)
 	}
-	if place.Dissolving && central.Annotations[render.AnnotationClusters] == "" {
+	if d.place.Dissolving && central.Annotations[render.AnnotationClusters] == "" {
 		return membersSoon, nil // the clusters have just ended, after the place was read
 	}
-	if err := r.leaveOthers(ctx, cn, place); err != nil {
+	if err := r.leaveOthers(ctx, cn, d); err != nil {
 		return membersSoon, err
 	}
-	status, err := r.order(ctx, cn, place, central)
+	status, err := r.order(ctx, cn, d, central)
 	if err != nil {
 		return membersSoon, err
 	}
@@ -57,16 +107,16 @@ func (r *Reconciler) members(ctx context.Context, cn *networkv1alpha1.ClusterNet
 	if render.Awaited(status) {
 		again = membersSoon
 	}
-	return again, r.reportMembers(ctx, cn, status)
+	return again, r.reportMembers(ctx, cn, d, &status)
 }
 
 // order queries all members, decides, and sends the orders.
-func (r *Reconciler) order(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place render.Place,
+func (r *Reconciler) order(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, d databases,
 	central *appsv1.StatefulSet) (status networkv1alpha1.DatabasesStatus, err error) {
-	noted := map[string]string{}
+	place, noted := d.place, map[string]string{}
 	if text := central.Annotations[render.AnnotationClusters]; text != "" {
 		if err := json.Unmarshal([]byte(text), &noted); err != nil {
-			return status, fmt.Errorf("annotation %s of StatefulSet %s: %w", render.AnnotationClusters, render.Central, err)
+			return status, fmt.Errorf("annotation %s of StatefulSet %s: %w", render.AnnotationClusters, central.Name, err)
 		}
 	}
 	id, err := r.identity(ctx)
@@ -78,7 +128,7 @@ func (r *Reconciler) order(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	observed.States, silent = r.queryAll(ctx, id, place, nil)
 	decision := render.Decide(observed)
 	if !maps.Equal(decision.Clusters, noted) {
-		if err := r.note(ctx, cn, central, decision.Clusters); err != nil {
+		if err := r.note(ctx, cn, d, central, decision.Clusters); err != nil {
 			return status, err
 		}
 	}
@@ -91,7 +141,7 @@ func (r *Reconciler) order(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	states, _ := r.queryAll(ctx, id, place, orders)
 	maps.Copy(observed.States, states)
 	if decision.Dissolved {
-		if err := r.forget(ctx, cn, central, noted); err != nil {
+		if err := r.forget(ctx, cn, d, central, noted); err != nil {
 			return status, err
 		}
 	}
@@ -99,46 +149,41 @@ func (r *Reconciler) order(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 }
 
 // standAlone deletes the pods of former members, and their status.
-func (r *Reconciler) standAlone(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place render.Place) error {
+func (r *Reconciler) standAlone(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, d databases) error {
 	central := &appsv1.StatefulSet{}
-	if err := r.Client.Get(ctx, r.own(render.Central), central); err != nil {
+	if err := r.Client.Get(ctx, r.own(d.workload), central); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	var failed []error
 	if noted := central.Annotations[render.AnnotationClusters]; noted != "" { // all nodes of the members are gone
 		clusters := map[string]string{}
-		failed = append(failed, json.Unmarshal([]byte(noted), &clusters), r.forget(ctx, cn, central, clusters))
+		failed = append(failed, json.Unmarshal([]byte(noted), &clusters), r.forget(ctx, cn, d, central, clusters))
 	}
 	if central.Annotations[render.AnnotationFormer] != "" {
-		failed = append(failed, r.leaveOthers(ctx, cn, place))
+		failed = append(failed, r.leaveOthers(ctx, cn, d))
 	}
-	if cn.Status.Databases != nil {
-		before := cn.DeepCopy()
-		cn.Status.Databases = nil
-		failed = append(failed, r.Client.Status().Patch(ctx, cn, client.MergeFrom(before), fieldOwner))
-	}
-	return errors.Join(failed...)
+	return errors.Join(append(failed, r.reportMembers(ctx, cn, d, nil))...)
 }
 
 // leaveOthers deletes pods of the databases on nodes that must have no member. On a node that is gone, such a pod
 // would otherwise stay for a minute.
-func (r *Reconciler) leaveOthers(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, place render.Place) error {
+func (r *Reconciler) leaveOthers(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, d databases) error {
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Facts.Namespace),
-		client.MatchingLabels{rollout.ComponentLabel: "central"}); err != nil {
+		client.MatchingLabels{rollout.ComponentLabel: d.component}); err != nil {
 		return err
 	}
 	var failed []error
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		if p.Spec.NodeName == "" || slices.Contains(place.Nodes(), p.Spec.NodeName) {
+		if p.Spec.NodeName == "" || slices.Contains(d.place.Nodes(), p.Spec.NodeName) {
 			continue
 		}
 		uid := p.UID
 		err := r.Client.Delete(ctx, p, client.Preconditions{UID: &uid}, client.GracePeriodSeconds(0))
 		if err == nil {
 			r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "MemberLeft", "Apply",
-				"pod %s is on node %s, which has no member of the databases any more", p.Name, p.Spec.NodeName)
+				"pod %s is on node %s, which has no member of the databases%s any more", p.Name, p.Spec.NodeName, d.text)
 		} else if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			failed = append(failed, err)
 		}
@@ -194,7 +239,7 @@ func words(err error) string {
 
 // note records the clusters in an annotation. It fails if the annotation has changed since it was read, so that an
 // older value cannot return.
-func (r *Reconciler) note(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, central *appsv1.StatefulSet,
+func (r *Reconciler) note(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, d databases, central *appsv1.StatefulSet,
 	clusters map[string]string) error {
 	text, err := json.Marshal(clusters)
 	if err != nil {
@@ -209,12 +254,12 @@ func (r *Reconciler) note(ctx context.Context, cn *networkv1alpha1.ClusterNetwor
 		fieldOwner); err != nil {
 		return fmt.Errorf("StatefulSet %s: %w", central.Name, err)
 	}
-	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "ClusterMade", "Apply", "clusters of OVN's databases: %s", text)
+	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "ClusterMade", "Apply", "clusters of OVN's databases%s: %s", d.text, text)
 	return nil
 }
 
 // forget records that clusters have ended.
-func (r *Reconciler) forget(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, central *appsv1.StatefulSet,
+func (r *Reconciler) forget(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, d databases, central *appsv1.StatefulSet,
 	clusters map[string]string) error {
 	before := central.DeepCopy()
 	former := strings.Fields(central.Annotations[render.AnnotationFormer])
@@ -228,17 +273,19 @@ func (r *Reconciler) forget(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		return fmt.Errorf("StatefulSet %s: %w", central.Name, err)
 	}
 	r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "ClusterEnded", "Apply",
-		"one member of OVN's databases is left, whose databases become standalone")
+		"one member of OVN's databases%s is left, whose databases become standalone", d.text)
 	return nil
 }
 
-// reportMembers writes the members' states to the status if they differ.
-func (r *Reconciler) reportMembers(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, now networkv1alpha1.DatabasesStatus) error {
-	if was := cn.Status.Databases; was != nil && equality.Semantic.DeepEqual(*was, now) {
+// reportMembers writes the members' states to the status if they differ. Standalone databases have none.
+func (r *Reconciler) reportMembers(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, d databases,
+	now *networkv1alpha1.DatabasesStatus) error {
+	was := d.status(&cn.Status)
+	if was == nil || equality.Semantic.DeepEqual(*was, now) {
 		return nil
 	}
 	before := cn.DeepCopy()
-	cn.Status.Databases = &now
+	*was = now
 	if err := r.Client.Status().Patch(ctx, cn, client.MergeFrom(before), fieldOwner); err != nil {
 		return fmt.Errorf("status of ClusterNetwork %s: %w", cn.Name, err)
 	}

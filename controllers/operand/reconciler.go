@@ -149,11 +149,9 @@ func (r *Reconciler) keep(ctx context.Context, cn *networkv1alpha1.ClusterNetwor
 	if !again.IsZero() && again.Before(next) {
 		next = again
 	}
-	if place.Clustered() {
-		soon, failed := r.members(ctx, cn, place)
-		next, err = r.Now().Add(soon), errors.Join(err, failed)
-	} else {
-		err = errors.Join(err, r.standAlone(ctx, cn, place))
+	soon, failed := r.membersOfAll(ctx, cn, place)
+	if err = errors.Join(err, failed); soon > 0 {
+		next = r.Now().Add(soon)
 	}
 	return reconcile.Result{RequeueAfter: max(next.Sub(r.Now()), time.Second)}, err
 }
@@ -177,10 +175,7 @@ func (r *Reconciler) place(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	if err := r.Client.Get(ctx, r.own(render.Central), central); client.IgnoreNotFound(err) != nil {
 		return place, false, err
 	}
-	var before []string
-	if noted := central.Annotations[render.AnnotationNode]; noted != "" {
-		before = strings.Split(noted, ",")
-	}
+	before := nodesNoted(central)
 	wanted := max(1, int(cn.Spec.Databases.Members))
 	if wanted == 1 && central.Annotations[render.AnnotationClusters] != "" {
 		place = render.Remaining(before, zones.Nodes)
@@ -193,12 +188,20 @@ func (r *Reconciler) place(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 			"every node has a zone's databases, so that none can have those of the part of the cluster without a name; add a node")
 	}
 	place.Divided = render.HasRemotes(central.Spec.Template)
-	r.recordMoved(cn, before, zones.Nodes, place)
+	r.recordMoved(cn, "", before, zones.Nodes, place)
 	return place, len(place.Members) > 0, nil
 }
 
-// recordMoved records an event for members whose node is gone.
-func (r *Reconciler) recordMoved(cn *networkv1alpha1.ClusterNetwork, before []string, nodes []corev1.Node, place render.Place) {
+// nodesNoted returns the nodes of databases by slot.
+func nodesNoted(central *appsv1.StatefulSet) []string {
+	if noted := central.Annotations[render.AnnotationNode]; noted != "" {
+		return strings.Split(noted, ",")
+	}
+	return nil
+}
+
+// recordMoved records an event for members whose node is gone. of names the zone, like " of zone east".
+func (r *Reconciler) recordMoved(cn *networkv1alpha1.ClusterNetwork, of string, before []string, nodes []corev1.Node, place render.Place) {
 	now := place.Nodes()
 	for _, node := range before {
 		there := slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == node && n.DeletionTimestamp == nil })
@@ -206,10 +209,10 @@ func (r *Reconciler) recordMoved(cn *networkv1alpha1.ClusterNetwork, before []st
 		case slices.Contains(now, node) || len(now) == 0 || there && len(now) < len(before):
 		case place.Clustered():
 			r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "MemberReplaced", "Apply",
-				"node %s is gone: the members of OVN's databases are on %s", node, strings.Join(now, ", "))
+				"node %s is gone: the members of OVN's databases%s are on %s", node, of, strings.Join(now, ", "))
 		default:
 			r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "DatabasesMoved", "Apply",
-				"node %s is gone: OVN's databases are recreated on node %s", node, now[0])
+				"node %s is gone: OVN's databases%s are recreated on node %s", node, of, now[0])
 		}
 	}
 }

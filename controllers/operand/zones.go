@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +28,7 @@ func zoneUsers() predicate.Predicate {
 
 // zoneFacts reads what the places of all databases depend on.
 func (r *Reconciler) zoneFacts(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (render.ZoneFacts, error) {
-	facts := render.ZoneFacts{Wanted: cn.Spec.Zones}
+	facts := render.ZoneFacts{Wanted: cn.Spec.Zones, States: cn.Status.Zones}
 	var pods corev1.PodList
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
@@ -41,20 +40,21 @@ func (r *Reconciler) zoneFacts(ctx context.Context, cn *networkv1alpha1.ClusterN
 	return facts, err
 }
 
-// zonesThere maps the zones that have workloads to the node of their databases, or to "" without databases.
-func (r *Reconciler) zonesThere(ctx context.Context) (map[string]string, error) {
+// zonesThere returns the zones that have workloads.
+func (r *Reconciler) zonesThere(ctx context.Context) (map[string]render.ZoneBefore, error) {
 	var databases appsv1.StatefulSetList
 	var operators appsv1.DeploymentList
 	ofZones, own := client.HasLabels{render.LabelZone}, client.InNamespace(r.Facts.Namespace)
 	if err := errors.Join(r.Client.List(ctx, &databases, own, ofZones), r.Client.List(ctx, &operators, own, ofZones)); err != nil {
 		return nil, err
 	}
-	there := map[string]string{}
+	there := map[string]render.ZoneBefore{}
 	for i := range operators.Items {
-		there[operators.Items[i].Labels[render.LabelZone]] = ""
+		there[operators.Items[i].Labels[render.LabelZone]] = render.ZoneBefore{}
 	}
 	for i := range databases.Items {
-		there[databases.Items[i].Labels[render.LabelZone]] = databases.Items[i].Annotations[render.AnnotationNode]
+		there[databases.Items[i].Labels[render.LabelZone]] = render.ZoneBefore{Nodes: nodesNoted(&databases.Items[i]),
+			Clustered: databases.Items[i].Annotations[render.AnnotationClusters] != ""}
 	}
 	return there, nil
 }
@@ -72,9 +72,8 @@ func (r *Reconciler) zones(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 			"no node is in zone %s: its operator and its databases are deleted", name)
 	}
 	for _, z := range next.Zones {
-		if before := facts.Before[z.Name]; !z.Frozen && before != "" && !slices.Contains(z.Place.Nodes(), before) {
-			r.Events.Eventf(cn, nil, corev1.EventTypeWarning, "DatabasesMoved", "Apply",
-				"node %s is gone from zone %s: its databases are recreated on node %s", before, z.Name, strings.Join(z.Place.Nodes(), ", "))
+		if !z.Frozen {
+			r.recordMoved(cn, " of zone "+z.Name, facts.Before[z.Name].Nodes, facts.Nodes, z.Place)
 		}
 	}
 	if err := r.reportZones(ctx, cn, next.Status); err != nil {
@@ -115,7 +114,7 @@ func (r *Reconciler) zoneWorkloads(ctx context.Context, cn *networkv1alpha1.Clus
 		return nil, nil, err
 	}
 	for _, z := range cn.Spec.Zones {
-		there[string(z.Name)] = ""
+		there[string(z.Name)] = render.ZoneBefore{}
 	}
 	for _, zone := range slices.Sorted(maps.Keys(there)) {
 		operators, databases = append(operators, render.OperatorOf(zone)), append(databases, render.CentralOf(zone))

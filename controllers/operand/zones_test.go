@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/install/member"
 	"github.com/weft-network/weft/pkg/install/render"
 )
 
@@ -32,16 +33,22 @@ func newZoneBed(t *testing.T, zones ...string) zoneBed {
 	}
 	must(t, errors.Join(api.DeleteAllOf(t.Context(), &networkv1alpha1.NodeNetwork{}), api.DeleteAllOf(t.Context(), &corev1.Node{})))
 	for i, name := range []string{"n1", "z1", "z2"} {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": name[:1]}}}
-		must(t, api.Create(t.Context(), n))
-		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("192.0.2.%d", 11+i)}}
-		must(t, api.Status().Update(t.Context(), n))
+		addNode(t, name, fmt.Sprintf("192.0.2.%d", 11+i))
 	}
 	b := zoneBed{t, &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: networkv1alpha1.ClusterNetworkSpec{
 		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16"}},
 		ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"}, Zones: zonesNamed(zones)}}}
 	must(t, api.Create(t.Context(), b.cn))
 	return b
+}
+
+// addNode adds a node whose label zone is the first letter of its name.
+func addNode(t *testing.T, name, address string) {
+	t.Helper()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": name[:1]}}}
+	must(t, api.Create(t.Context(), n))
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+	must(t, api.Status().Update(t.Context(), n))
 }
 
 func zonesNamed(names []string) (zones []networkv1alpha1.Zone) {
@@ -230,4 +237,77 @@ func TestANetworkWithZonesIsRemoved(t *testing.T) {
 	})
 	stop()
 	must(t, api.DeleteAllOf(ctx, &corev1.Node{}))
+}
+
+// TestMembersOfAZone makes three members of a zone's databases of one, and one of three. The other databases stay as they are.
+func TestMembersOfAZone(t *testing.T) {
+	ctx := t.Context()
+	b := newZoneBed(t, "east")
+	addNode(t, "z3", "192.0.2.14")
+	c := &cluster{order: map[string]member.Order{}, servers: map[string]string{}, silent: map[string]bool{}}
+	_, stop := startWith(t, "test", c.send)
+	b.expect("east@z1=192.0.2.12 the databases have no pod yet")
+
+	b.members(3)
+	b.expect("east@z1=192.0.2.12,192.0.2.13,192.0.2.14 the databases have no pod yet")
+	b.expectMembers("z1 Leader/Leader, z2 Follower/Follower, z3 Follower/Follower")
+	eventually(t, func() error { return eventRecorded(ctx, "ClusterMade") })
+	central, outside := &appsv1.StatefulSet{}, &appsv1.StatefulSet{}
+	must(t, api.Get(ctx, own(render.CentralOf("east")), central))
+	must(t, api.Get(ctx, own(render.Central), outside))
+	if noted := central.Annotations[render.AnnotationClusters]; noted != `{"nb":"cluster-nb","sb":"cluster-sb"}` ||
+		*central.Spec.Replicas != 3 || central.Annotations[render.AnnotationNode] != "z1,z2,z3" {
+		t.Errorf("noted is %s, of %d on %s", noted, *central.Spec.Replicas, central.Annotations[render.AnnotationNode])
+	}
+	if *outside.Spec.Replicas != 1 || outside.Annotations[render.AnnotationClusters] != "" || b.cn.Status.Databases != nil {
+		t.Errorf("the other databases have %d replicas, clusters %q and status %+v", *outside.Spec.Replicas,
+			outside.Annotations[render.AnnotationClusters], b.cn.Status.Databases)
+	}
+
+	must(t, api.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "z2"}}))
+	c.change(func() { c.silent["192.0.2.13"] = true })
+	b.expectMembers("z1 Leader/Leader, z3 Follower/Follower")
+	eventually(t, func() error { return eventRecorded(ctx, "MemberReplaced") })
+
+	b.members(1)
+	b.expect("east@z1=192.0.2.12 the databases have no pod yet")
+	b.expectMembers("")
+	eventually(t, func() error {
+		must(t, api.Get(ctx, own(render.CentralOf("east")), central))
+		if *central.Spec.Replicas != 1 || central.Annotations[render.AnnotationNode] != "z1" ||
+			central.Annotations[render.AnnotationClusters] != "" {
+			return fmt.Errorf("%d replicas on %s, clusters %q", *central.Spec.Replicas, central.Annotations[render.AnnotationNode],
+				central.Annotations[render.AnnotationClusters])
+		}
+		return nil
+	})
+	stop()
+	b.end()
+}
+
+// members sets the number of members of the first zone's databases.
+func (b zoneBed) members(n int32) {
+	b.Helper()
+	must(b.T, api.Get(b.Context(), client.ObjectKeyFromObject(b.cn), b.cn))
+	before := b.cn.DeepCopy()
+	b.cn.Spec.Zones[0].Databases.Members = n
+	must(b.T, api.Patch(b.Context(), b.cn, client.MergeFrom(before)))
+}
+
+// expectMembers waits for the states of the members of the first zone's databases, such as "z1 Leader/Leader".
+func (b zoneBed) expectMembers(want string) {
+	b.Helper()
+	eventually(b.T, func() error {
+		must(b.T, api.Get(b.Context(), client.ObjectKeyFromObject(b.cn), b.cn))
+		var have []string
+		if d := b.cn.Status.Zones[0].Databases; d != nil {
+			for _, m := range d.Members {
+				have = append(have, fmt.Sprintf("%s %s/%s", m.Node, m.Northbound, m.Southbound))
+			}
+		}
+		if text := strings.Join(have, ", "); text != want {
+			return fmt.Errorf("members %q, want %q", text, want)
+		}
+		return nil
+	})
 }

@@ -40,7 +40,7 @@ func NodeZone(cn *networkv1alpha1.ClusterNetwork, node labels.Set, have networkv
 	case !reachable:
 		return zone, have.Databases
 	}
-	return zone, state.Addresses[:1]
+	return zone, state.Addresses
 }
 
 // transitAddresses returns a node's addresses on the switch between the zones, in the families of pods.

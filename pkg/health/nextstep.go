@@ -46,10 +46,10 @@ var nextSteps = map[string]string{
 	networkv1alpha1.ReasonMembersUnplaced: "add a node; Weft then creates the member there. Until then the " +
 		"loss of one more node stops all changes",
 	networkv1alpha1.ReasonMemberUnavailable: "find out why the member's pod does not work: kubectl -n weft-system " +
-		"get pods -l app.kubernetes.io/component=central -o wide. If the node does not come back, delete its " +
+		"get pods -o wide | grep weft-central. If the node does not come back, delete its " +
 		"Node: Weft then creates the member on another node",
-	networkv1alpha1.ReasonMembersStarting: "none, unless it stays: kubectl -n weft-system get pods -l " +
-		"app.kubernetes.io/component=central -o wide",
+	networkv1alpha1.ReasonMembersStarting: "none, unless it stays: kubectl -n weft-system get pods -o wide | " +
+		"grep weft-central",
 	networkv1alpha1.ReasonMembersLeaving: "none, unless it stays: the log of weft-operands says what the members answer",
 	networkv1alpha1.ReasonQuorumLost: "bring back the nodes of the members that the message names: " +
 		"two of three must reach each other. Do not delete their disks",

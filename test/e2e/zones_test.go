@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -262,6 +263,142 @@ func testZoneKill(t *testing.T, pods []*corev1.Pod, d daemon) zoneMove {
 	bed.remove(t, a)
 	bed.remove(t, b)
 	return m
+}
+
+// TestMembersOfAZone makes three members of a zone's databases of one while pods reach each other. One member fails, and the zone goes on.
+// Then three become one.
+func TestMembersOfAZone(t *testing.T) {
+	nodes, err := bed.Nodes()
+	must(t, err)
+	if !bed.bare || len(nodes) < 4 {
+		t.Skip("needs operands, and three nodes besides the first")
+	}
+	var pods []*corev1.Pod
+	for _, n := range nodes[:4] {
+		pods = append(pods, bed.peerPod("member-"+n.Name, n.Name))
+	}
+	bed.run(t, pods...)
+	t.Cleanup(func() { bed.leaveZones(t) })
+	must(t, bed.setZones(cleanup(), zone))
+	for _, n := range nodes[1:4] {
+		must(t, bed.setZone(t.Context(), n.Name, zone))
+	}
+	for _, n := range nodes[1:4] {
+		eventually(t, zoneTimeout, func() error { return bed.inZone(t.Context(), n.Name, zone) })
+	}
+	began := time.Now()
+	stop := through(t, pods, nodes[2].Name)
+	must(t, bed.setZoneMembers(cleanup(), 3))
+	eventually(t, 2*zoneTimeout, func() error { return membersWork(t, 3) })
+	m := stop()
+	t.Logf("one became three within %s", milliseconds(time.Since(began)))
+	m.mustKeepPackets(t)
+	bed.mustReach(t, pods...)
+	bed.awaitConsistent(t)
+
+	t.Run("a member hangs", func(t *testing.T) { testMemberHangs(t, pods) })
+
+	began, stop = time.Now(), through(t, pods, nodes[2].Name)
+	must(t, bed.setZoneMembers(cleanup(), 1))
+	eventually(t, 2*zoneTimeout, func() error { return membersWork(t, 0) })
+	m = stop()
+	t.Logf("three became one within %s", milliseconds(time.Since(began)))
+	m.mustKeepPackets(t)
+	bed.mustReach(t, pods...)
+	bed.awaitConsistent(t)
+}
+
+// setZoneMembers sets the number of members of the databases of the first zone.
+func (b *testbed) setZoneMembers(ctx context.Context, n int32) error {
+	cn := &networkv1alpha1.ClusterNetwork{}
+	cn.Name = networkv1alpha1.ClusterNetworkName
+	if err := b.api.Get(ctx, client.ObjectKeyFromObject(cn), cn); err != nil {
+		return err
+	}
+	patch := client.MergeFrom(cn.DeepCopy())
+	cn.Spec.Zones[0].Databases.Members = n
+	return b.api.Patch(ctx, cn, patch)
+}
+
+// membersWork returns nil if the zone is ready, its databases have this number of members, and all of these work. Standalone databases
+// have none.
+func membersWork(t *testing.T, want int) error {
+	zones, err := bed.zones(t.Context())
+	if err != nil {
+		return err
+	}
+	if len(zones) != 1 || !zones[0].Ready {
+		return fmt.Errorf("zones: %+v", zones)
+	}
+	working := 0
+	if d := zones[0].Databases; d != nil {
+		for _, m := range d.Members {
+			works := func(r networkv1alpha1.MemberRole) bool {
+				return r == networkv1alpha1.MemberLeader || r == networkv1alpha1.MemberFollower
+			}
+			if !works(m.Northbound) || !works(m.Southbound) {
+				return fmt.Errorf("member %+v", m)
+			}
+			working++
+		}
+	}
+	if working != want || want == 0 && zones[0].Databases != nil {
+		return fmt.Errorf("databases %+v, want %d members", zones[0].Databases, want)
+	}
+	return nil
+}
+
+// testMemberHangs stops the servers of the member that leads the zone's southbound database. The others elect another leader, pods start
+// in the zone, and the status names the member.
+func testMemberHangs(t *testing.T, pods []*corev1.Pod) {
+	zones, err := bed.zones(t.Context())
+	must(t, err)
+	i := slices.IndexFunc(zones[0].Databases.Members, func(m networkv1alpha1.DatabaseMember) bool {
+		return m.Southbound == networkv1alpha1.MemberLeader
+	})
+	if i < 0 {
+		t.Fatalf("no leader: %+v", zones[0].Databases)
+	}
+	node := zones[0].Databases.Members[i].Node
+	stop := through(t, pods, node)
+	t.Cleanup(func() { bed.signalServers(t, node, "CONT") })
+	bed.signalServers(t, node, "STOP")
+	began := time.Now()
+	canaries := []*corev1.Pod{bed.peerPod("member-canary-1", "n1")}
+	for _, p := range pods[1:] {
+		if p.Spec.NodeName != node {
+			canaries = append(canaries, bed.peerPod("member-canary-"+p.Spec.NodeName, p.Spec.NodeName))
+		}
+	}
+	for _, p := range canaries {
+		bed.create(t, p)
+	}
+	eventually(t, zoneTimeout, func() error { return bed.reachEachOther(t.Context(), canaries...) })
+	t.Logf("new pods reach each other %s after the leader on node %s hung", milliseconds(time.Since(began)), node)
+	eventually(t, zoneTimeout, func() error {
+		s, err := faultStatus(t)
+		if err == nil && !slices.ContainsFunc(s.Problems, func(p networkv1alpha1.Problem) bool {
+			return p.Reason == networkv1alpha1.ReasonMemberUnavailable && strings.Contains(p.Message, node+" of zone "+zone)
+		}) {
+			err = fmt.Errorf("no problem names the member: %+v", s.Problems)
+		}
+		return err
+	})
+	stop().mustKeepPackets(t)
+	bed.signalServers(t, node, "CONT")
+	eventually(t, 2*zoneTimeout, func() error { return errors.Join(membersWork(t, 3), healthy(t)) })
+	bed.mustReach(t, append(slices.Clone(pods), canaries...)...)
+	for _, p := range canaries {
+		bed.remove(t, p)
+	}
+}
+
+// signalServers sends a signal to the servers of OVN's databases on a node.
+func (b *testbed) signalServers(t *testing.T, node, name string) {
+	t.Helper()
+	_, err := b.Exec(cleanup(), node, "sh", "-c",
+		`for p in $(busybox pidof ovsdb-server); do grep -qE 'ovn[ns]b_db' /proc/$p/cmdline && kill -`+name+` $p; done; true`)
+	must(t, err)
 }
 
 // testZoneAway keeps the zone's databases away. Its nodes keep their packets, pods start in the other zone, and the status names the zone.

@@ -205,11 +205,25 @@ type Zone struct {
 	// +required
 	Name ZoneName `json:"name"`
 
-	// nodeSelector selects the zone's nodes by their labels. One of them has the zone's databases.
+	// nodeSelector selects the zone's nodes by their labels. Some of them have the zone's databases.
 	// +required
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=8
 	NodeSelector map[string]string `json:"nodeSelector"`
+
+	// databases configures the zone's databases.
+	// +optional
+	Databases ZoneDatabases `json:"databases,omitempty,omitzero"`
+}
+
+// ZoneDatabases configures the OVN databases of a zone.
+type ZoneDatabases struct {
+	// members is the number of the zone's nodes with a member of its databases. With 3 members the zone can be changed as
+	// long as two of them work. It can be changed at any time.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Enum=1;3
+	Members int32 `json:"members,omitempty"`
 }
 
 // Databases configures OVN's databases.

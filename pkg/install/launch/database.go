@@ -69,7 +69,7 @@ func (d Database) standAlone(ctx context.Context) error {
 	}
 	if !alone {
 		return fmt.Errorf("the file belongs to cluster %s, which may have other members with later rows; "+
-			"set spec.databases.members of the ClusterNetwork to 3 to serve it", file.Cluster)
+			"set databases.members to 3, in the spec of the ClusterNetwork or of the zone, to serve it", file.Cluster)
 	}
 	unlock, err := lock(ctx, d.File)
 	if err != nil {

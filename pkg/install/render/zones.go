@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/install/member"
 	"github.com/weft-network/weft/pkg/ports"
 )
 
@@ -34,7 +35,7 @@ func OperatorOf(zone string) string { return Operator + "-" + zone }
 type Zone struct {
 	Name         string
 	NodeSelector map[string]string
-	// Place has the node of the zone's databases. It has no member if the zone never had databases.
+	// Place has the nodes of the zone's databases. It has no member if the zone never had databases.
 	Place Place
 	// Frozen means that the zone left the spec, or that no node can have its databases. Its workloads, if any, stay as
 	// they are. Place is then where the databases were last.
@@ -50,12 +51,22 @@ func zoneOf(n corev1.Node, zones []networkv1alpha1.Zone) string {
 type ZoneFacts struct {
 	// Wanted are the zones of the spec.
 	Wanted []networkv1alpha1.Zone
-	// Before maps the zones that have workloads to the node of their databases, or to "" without databases.
-	Before map[string]string
+	// Before has the zones that have workloads.
+	Before map[string]ZoneBefore
+	// States are the zones' states in the status.
+	States []networkv1alpha1.ZoneStatus
 	Nodes  []corev1.Node
 	// Pods are the pods of all databases and operators, and Networks all NodeNetworks.
 	Pods     []corev1.Pod
 	Networks []networkv1alpha1.NodeNetwork
+}
+
+// ZoneBefore is where a zone's databases are.
+type ZoneBefore struct {
+	// Nodes are the nodes by slot. The list is empty without databases.
+	Nodes []string
+	// Clustered means that the databases are clusters.
+	Clustered bool
 }
 
 // Zones is the result of NextZones.
@@ -82,14 +93,14 @@ func PlaceOutside(f ZoneFacts, before []string, wanted int) Place {
 	})
 }
 
-// NextZones chooses the node of each zone's databases by the rules of PlaceOf, among the zone's nodes without other
-// databases. Databases stay on their node while it exists, even if it left the zone, because its disk holds the data. outside is the
-// place of the databases of the part of the cluster without a name.
+// NextZones chooses the nodes of each zone's databases by the rules of PlaceOf, among the zone's nodes without other
+// databases. Databases stay on their nodes while these exist, even if they left the zone, because their disks hold the data.
+// outside is the place of the databases of the part of the cluster without a name.
 func NextZones(f ZoneFacts, outside Place) (next Zones) {
 	chosen := outside.Nodes()
 	for _, wanted := range f.Wanted {
 		name := string(wanted.Name)
-		zone := Zone{Name: name, NodeSelector: wanted.NodeSelector, Place: PlaceOf([]string{f.Before[name]}, f.candidates(name, chosen), 1)}
+		zone := Zone{Name: name, NodeSelector: wanted.NodeSelector, Place: f.placeIn(wanted, chosen)}
 		status := networkv1alpha1.ZoneStatus{Name: wanted.Name}
 		if len(zone.Place.Members) == 0 {
 			zone.Frozen, zone.Place = true, f.last(name)
@@ -114,6 +125,18 @@ func NextZones(f ZoneFacts, outside Place) (next Zones) {
 	return next
 }
 
+// placeIn chooses the nodes of a zone's databases. chosen are the nodes of other databases.
+func (f ZoneFacts) placeIn(zone networkv1alpha1.Zone, chosen []string) Place {
+	name, members := string(zone.Name), max(1, int(zone.Databases.Members))
+	before := f.Before[name]
+	if members == 1 && before.Clustered && f.hasNode(name) {
+		if place := Remaining(before.Nodes, f.Nodes); len(place.Members) > 0 {
+			return place
+		}
+	}
+	return PlaceOf(before.Nodes, f.candidates(name, chosen), members)
+}
+
 // candidates returns the nodes that may have a zone's databases: none for a zone without a node. chosen are the nodes of other databases.
 func (f ZoneFacts) candidates(zone string, chosen []string) (found []corev1.Node) {
 	if !f.hasNode(zone) {
@@ -121,7 +144,7 @@ func (f ZoneFacts) candidates(zone string, chosen []string) (found []corev1.Node
 	}
 	for _, n := range f.Nodes {
 		free := zoneOf(n, f.Wanted) == zone && !f.occupied(n.Name, zone)
-		if (free || n.Name == f.Before[zone]) && !slices.Contains(chosen, n.Name) {
+		if (free || slices.Contains(f.Before[zone].Nodes, n.Name)) && !slices.Contains(chosen, n.Name) {
 			found = append(found, n)
 		}
 	}
@@ -132,7 +155,7 @@ func (f ZoneFacts) candidates(zone string, chosen []string) (found []corev1.Node
 // only by their pods; zone is "" for them.
 func (f ZoneFacts) occupied(node, zone string) bool {
 	for other, at := range f.Before {
-		if at == node && other != zone {
+		if other != zone && slices.Contains(at.Nodes, node) {
 			return true
 		}
 	}
@@ -146,14 +169,20 @@ func isOfDatabases(p corev1.Pod) bool {
 	return p.Labels[LabelZone] != "" || p.Labels[networkv1alpha1.ComponentLabel] == componentCentral
 }
 
-// last returns the place where a zone's databases were last, if that node exists.
+// last returns the place where a zone's databases were last, on the nodes that exist.
 func (f ZoneFacts) last(zone string) Place {
-	for _, n := range f.Nodes {
-		if n.Name == f.Before[zone] && len(addressesOf(n)) > 0 {
-			return Place{Wanted: 1, Members: []Member{{n.Name, addressesOf(n)}}}
+	place := Place{Wanted: 1}
+	if f.Before[zone].Clustered {
+		place.Wanted = member.Slots
+	}
+	for _, name := range f.Before[zone].Nodes {
+		for _, n := range f.Nodes {
+			if n.Name == name && len(addressesOf(n)) > 0 {
+				place.Members = append(place.Members, Member{name, addressesOf(n)})
+			}
 		}
 	}
-	return Place{Wanted: 1}
+	return place
 }
 
 // inUse reports whether a NodeNetwork names the zone.
@@ -188,15 +217,21 @@ func (f ZoneFacts) whyWithoutNode(zone networkv1alpha1.Zone) string {
 	return "every node of the zone has other databases: " + strings.Join(own, ", ")
 }
 
-// report fills in the status of a zone whose databases have a node.
+// report fills in the status of a zone whose databases have a node. A member's pod is ready only while a majority works. The state of
+// the members stays, because it comes from the members themselves.
 func (f ZoneFacts) report(zone Zone, status *networkv1alpha1.ZoneStatus) {
-	at := zone.Place.Members[0]
-	status.Node = at.Node
-	for _, a := range at.Addresses[:min(len(at.Addresses), 2)] {
-		status.Addresses = append(status.Addresses, networkv1alpha1.IP(a.String()))
+	nodes := zone.Place.Nodes()
+	status.Node = nodes[0]
+	for _, m := range zone.Place.Members {
+		status.Addresses = append(status.Addresses, networkv1alpha1.IP(m.Addresses[0].String()))
+	}
+	for _, s := range f.States {
+		if s.Name == status.Name && zone.Place.Clustered() {
+			status.Databases = s.Databases
+		}
 	}
 	databases, whyDatabases := podReady(f.Pods, "the databases have no pod yet", func(p *corev1.Pod) bool {
-		return p.Labels[networkv1alpha1.ComponentLabel] == componentCentral+"-"+zone.Name && p.Spec.NodeName == at.Node
+		return p.Labels[networkv1alpha1.ComponentLabel] == componentCentral+"-"+zone.Name && slices.Contains(nodes, p.Spec.NodeName)
 	})
 	operator, whyOperator := podReady(f.Pods, "the operator has no pod yet", func(p *corev1.Pod) bool {
 		return p.Labels[networkv1alpha1.ComponentLabel] == componentOperator+"-"+zone.Name
@@ -268,8 +303,8 @@ func nameZone(w Workload, component, zone string) {
 	}
 }
 
-// pinZone binds a zone's databases to their node. Their files are in a folder of their own, so that they never read
-// the files of other databases that the node had before.
+// pinZone binds a zone's databases to their nodes. Their files are in a folder of their own, so that they never read
+// the files of other databases that a node had before.
 func pinZone(f Facts, w Workload) {
 	pin(f, w)
 	nameZone(w, componentCentral, f.zone.Name)

@@ -88,6 +88,8 @@ func TestRemotesOnlyWithZones(t *testing.T) {
 	clusteredAndZoned.Place.Wanted = 3
 	zoned, divided := zonedFacts(), facts()
 	divided.Place.Divided = true
+	clusteredZone := zoned.Place.Zones[0]
+	clusteredZone.Place.Wanted = 3
 	for name, c := range map[string]struct {
 		facts Facts
 		want  string
@@ -98,6 +100,7 @@ func TestRemotesOnlyWithZones(t *testing.T) {
 		"with zones":                 {zoned, "nb remotes"},
 		"clustered, with zones":      {clusteredAndZoned, "member nb+ remotes"},
 		"of a zone":                  {zoned.in(zoned.Place.Zones[0]), "nb remotes"},
+		"of a zone, clustered":       {zoned.in(clusteredZone), "member nb+ remotes"},
 	} {
 		w := &appsv1.StatefulSet{}
 		for _, container := range []string{memberContainer, "nb", remotesContainer} {
@@ -159,7 +162,7 @@ func TestKeysOfZones(t *testing.T) {
 
 // zoneFacts are nodes of no zone (n1, n2), of the zone east (e1, e2) and of the zone west (w1).
 func zoneFacts() ZoneFacts {
-	f := ZoneFacts{Before: map[string]string{}}
+	f := ZoneFacts{Before: map[string]ZoneBefore{}}
 	for i, name := range []string{"n1", "n2", "e1", "e2", "w1"} {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": name[:1]}}}
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("192.0.2.%d", i+1)}}
@@ -171,6 +174,9 @@ func zoneFacts() ZoneFacts {
 	}
 	return f
 }
+
+// on returns databases on nodes.
+func on(nodes ...string) ZoneBefore { return ZoneBefore{Nodes: nodes} }
 
 // node returns a node of the facts.
 func (f *ZoneFacts) node(name string) *corev1.Node {
@@ -236,26 +242,26 @@ func TestNextZones(t *testing.T) {
 		"the other databases are leaving": {"n1", func(f *ZoneFacts) { f.pod("central", "", "e1", corev1.ConditionTrue) },
 			"east=e2 west=w1", noPod},
 		"a control-plane node": {"n1", func(f *ZoneFacts) { f.node("e2").Labels[controlPlane] = "" }, "east=e2 west=w1", noPod},
-		"stays where it is":    {"n1", func(f *ZoneFacts) { f.Before["east"] = "e2" }, "east=e2 west=w1", noPod},
+		"stays where it is":    {"n1", func(f *ZoneFacts) { f.Before["east"] = on("e2") }, "east=e2 west=w1", noPod},
 		"its node is cordoned": {"n1", func(f *ZoneFacts) {
-			f.Before["east"] = "e1"
+			f.Before["east"] = on("e1")
 			f.node("e1").Spec.Unschedulable = true
 		}, "east=e1 west=w1", noPod},
 		"its node left the zone": {"n1", func(f *ZoneFacts) {
-			f.Before["east"] = "e1"
+			f.Before["east"] = on("e1")
 			f.node("e1").Labels["zone"] = "w"
 		}, "east=e1 west=w1", noPod},
-		"its node is gone": {"n1", func(f *ZoneFacts) { f.Before["east"] = "e1"; f.lose("e1") }, "east=e2 west=w1", noPod},
+		"its node is gone": {"n1", func(f *ZoneFacts) { f.Before["east"] = on("e1"); f.lose("e1") }, "east=e2 west=w1", noPod},
 		"its node is being deleted": {"n1", func(f *ZoneFacts) {
-			f.Before["east"] = "e1"
+			f.Before["east"] = on("e1")
 			f.node("e1").DeletionTimestamp = &metav1.Time{Time: now}
 		}, "east=e2 west=w1", noPod},
-		"all of its nodes are gone": {"n1", func(f *ZoneFacts) { f.Before["east"] = "e1"; f.use("east"); f.lose("e1", "e2") },
+		"all of its nodes are gone": {"n1", func(f *ZoneFacts) { f.Before["east"] = on("e1"); f.use("east"); f.lose("e1", "e2") },
 			"east=! west=w1", "no node matches nodeSelector"},
-		"all of its nodes are gone, and NodeNetworks": {"n1", func(f *ZoneFacts) { f.Before["east"] = "e1"; f.lose("e1", "e2") },
+		"all of its nodes are gone, and NodeNetworks": {"n1", func(f *ZoneFacts) { f.Before["east"] = on("e1"); f.lose("e1", "e2") },
 			"east=! west=w1 -east", "no node matches nodeSelector"},
 		"no node left in the zone": {"n1", func(f *ZoneFacts) {
-			f.Before["east"] = "e1"
+			f.Before["east"] = on("e1")
 			f.use("east")
 			f.node("e1").Labels["zone"], f.node("e2").Labels["zone"] = "n", "n"
 		}, "east=e1! west=w1", "no node matches nodeSelector"},
@@ -266,18 +272,45 @@ func TestNextZones(t *testing.T) {
 		"no address": {"n1", func(f *ZoneFacts) {
 			f.node("e1").Status.Addresses, f.node("e2").Status.Addresses = nil, nil
 		}, "east=! west=w1", "no node that matches nodeSelector has an internal address"},
-		"another zone's databases are on its node": {"n1", func(f *ZoneFacts) { f.Before["west"] = "e1" },
+		"another zone's databases are on its node": {"n1", func(f *ZoneFacts) { f.Before["west"] = on("e1") },
 			"east=e2 west=e1", noPod},
 		"removed from the spec, in use": {"n1", func(f *ZoneFacts) {
-			f.Wanted, f.Before["east"] = f.Wanted[1:], "e1"
+			f.Wanted, f.Before["east"] = f.Wanted[1:], on("e1")
 			f.use("east")
 		}, "west=w1 east=e1!", ""},
-		"removed from the spec":    {"n1", func(f *ZoneFacts) { f.Wanted, f.Before["east"] = f.Wanted[1:], "e1" }, "west=w1 -east", ""},
-		"only an operator is left": {"n1", func(f *ZoneFacts) { f.Wanted, f.Before["east"] = f.Wanted[1:], "" }, "west=w1 -east", ""},
+		"removed from the spec":    {"n1", func(f *ZoneFacts) { f.Wanted, f.Before["east"] = f.Wanted[1:], on("e1") }, "west=w1 -east", ""},
+		"only an operator is left": {"n1", func(f *ZoneFacts) { f.Wanted, f.Before["east"] = f.Wanted[1:], on() }, "west=w1 -east", ""},
 		"the databases are not ready": {"n1", func(f *ZoneFacts) { f.pod("central", "east", "e1", corev1.ConditionFalse) },
 			"east=e1 west=w1", "pod central-e1 is not ready"},
 		"the operator is missing": {"n1", func(f *ZoneFacts) { f.pod("central", "east", "e1", corev1.ConditionTrue) },
 			"east=e1 west=w1", "the operator has no pod yet"},
+		"three members, two nodes": {"n1", func(f *ZoneFacts) { f.Wanted[0].Databases.Members = 3 }, "east=e1,e2 west=w1", noPod},
+		"three members": {"n1", func(f *ZoneFacts) {
+			f.Wanted[0].Databases.Members, f.Before["east"] = 3, on("e2")
+			f.node("n2").Labels["zone"] = "e"
+		}, "east=e2,e1,n2 west=w1", noPod},
+		"a member's node left the zone": {"n1", func(f *ZoneFacts) {
+			f.Wanted[0].Databases.Members, f.Before["east"] = 3, on("e2", "n2", "e1")
+		}, "east=e2,n2,e1 west=w1", noPod},
+		"a member's node is gone": {"n1", func(f *ZoneFacts) {
+			f.Wanted[0].Databases.Members, f.Before["east"] = 3, on("e2", "n2", "e1")
+			f.lose("e2")
+		}, "east=n2,e1 west=w1", noPod},
+		"three become one": {"n1", func(f *ZoneFacts) {
+			f.Before["east"] = ZoneBefore{Nodes: []string{"e2", "n2", "e1"}, Clustered: true}
+		}, "east=e2,n2,e1 west=w1", noPod},
+		"three were one": {"n1", func(f *ZoneFacts) { f.Before["east"] = on("e2", "n2", "e1") }, "east=e2 west=w1", noPod},
+		"removed with three members": {"n1", func(f *ZoneFacts) {
+			f.Wanted, f.Before["east"] = f.Wanted[1:], ZoneBefore{Nodes: []string{"e2", "n2", "e1"}, Clustered: true}
+			f.use("east")
+			f.lose("n2")
+		}, "west=w1 east=e2,e1!", ""},
+		"a member's pod is ready": {"n1", func(f *ZoneFacts) {
+			f.Wanted[0].Databases.Members = 3
+			f.pod("central", "east", "e1", corev1.ConditionFalse)
+			f.pod("central", "east", "e2", corev1.ConditionTrue)
+			f.pod("operator", "east", "e2", corev1.ConditionTrue)
+		}, "east=e1,e2 west=w1", ""},
 		"ready": {"n1", func(f *ZoneFacts) {
 			f.pod("central", "east", "e1", corev1.ConditionTrue)
 			f.pod("operator", "east", "e2", corev1.ConditionTrue)
@@ -307,11 +340,25 @@ func TestNextZones(t *testing.T) {
 				if s.Message != c.message || s.Ready != (c.message == "") {
 					t.Errorf("status %+v, want message %q", s, c.message)
 				}
-				if placed := !next.Zones[i].Frozen; placed != (s.Node != "") || placed != (len(s.Addresses) == 1) {
+				if placed := !next.Zones[i].Frozen; placed != (s.Node != "") || placed && len(s.Addresses) != len(next.Zones[i].Place.Members) {
 					t.Errorf("status %+v of zone %+v", s, next.Zones[i])
 				}
 			}
 		})
+	}
+}
+
+// The state of members stays in the status while the databases are clustered.
+func TestStateOfAZonesMembers(t *testing.T) {
+	f := zoneFacts()
+	state := &networkv1alpha1.DatabasesStatus{Wanted: 3}
+	f.States = []networkv1alpha1.ZoneStatus{{Name: "west"}, {Name: "east", Databases: state}}
+	if s := NextZones(f, Place{}).Status[0]; s.Databases != nil {
+		t.Errorf("standalone databases have members: %+v", s)
+	}
+	f.Wanted[0].Databases.Members = 3
+	if s := NextZones(f, Place{}).Status[0]; s.Databases != state {
+		t.Errorf("clustered databases have no members: %+v", s)
 	}
 }
 
@@ -324,7 +371,7 @@ func TestPlaceOutside(t *testing.T) {
 	}{
 		"outside zones":             {"", 1, func(f *ZoneFacts) { f.node("e1").Labels[controlPlane] = "" }, "n1"},
 		"in a zone if it must":      {"", 3, func(*ZoneFacts) {}, "n1 n2 e1"},
-		"never beside others":       {"", 3, func(f *ZoneFacts) { f.Before["east"] = "e1" }, "n1 n2 e2"},
+		"never beside others":       {"", 3, func(f *ZoneFacts) { f.Before["east"] = on("e1") }, "n1 n2 e2"},
 		"never beside others' pods": {"", 3, func(f *ZoneFacts) { f.pod("central", "east", "e1", corev1.ConditionTrue) }, "n1 n2 e2"},
 		"beside others' former pods": {"", 3, func(f *ZoneFacts) {
 			f.pod("central", "east", "e1", corev1.ConditionFalse)
@@ -332,7 +379,7 @@ func TestPlaceOutside(t *testing.T) {
 		}, "n1 n2 e1"},
 		"stays in a new zone":   {"e1", 1, func(*ZoneFacts) {}, "e1"},
 		"its node is gone":      {"n1", 1, func(f *ZoneFacts) { f.lose("n1") }, "n2"},
-		"every node has others": {"n1", 1, func(f *ZoneFacts) { f.Before["east"] = "e1"; f.lose("n1", "n2", "e2", "w1") }, ""},
+		"every node has others": {"n1", 1, func(f *ZoneFacts) { f.Before["east"] = on("e1"); f.lose("n1", "n2", "e2", "w1") }, ""},
 		"without zones":         {"", 1, func(f *ZoneFacts) { f.Wanted = nil; f.node("w1").Labels[controlPlane] = "" }, "w1"},
 	} {
 		f := zoneFacts()

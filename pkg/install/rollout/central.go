@@ -7,30 +7,27 @@ import (
 	"github.com/weft-network/weft/pkg/install/render"
 )
 
-// centralOf returns the databases' pod that determines the next step. Of several members it is the worst: while one
-// is missing, terminating or not ready, no other is replaced, because a quorum needs two of three. A pod that still
-// serves a standalone database comes first, because the other members can join only after it has created the cluster.
-func (v *view) centralOf() pod {
-	wanted := len(v.Operand.Place.Members)
-	if !v.Operand.Place.Clustered() {
+// centralOf returns the databases' pod that determines the next step. name is their StatefulSet, and pods are its pods. Of several
+// members it is the worst: while one is missing, terminating or not ready, no other is replaced, because a quorum needs two of three. A
+// pod that still serves a standalone database comes first, because the other members can join only after it has created the cluster.
+func (v *view) centralOf(name string, pods []pod, place render.Place) pod {
+	if !place.Clustered() {
 		var last pod
-		for _, p := range v.centrals {
+		for _, p := range pods {
 			last = later(last, p)
 		}
 		return last
 	}
-	var left []pod
-	for _, p := range v.centrals {
-		if !p.members && !p.ending && v.old(render.Central, p) {
+	for _, p := range pods {
+		if !p.members && !p.ending && v.old(name, p) {
 			return p
 		}
-		left = append(left, p)
 	}
-	if len(left) < wanted {
+	if len(pods) < len(place.Members) {
 		return pod{}
 	}
-	return slices.MinFunc(left, func(a, b pod) int {
-		return cmp.Or(cmp.Compare(v.trouble(render.Central, a), v.trouble(render.Central, b)), cmp.Compare(a.name, b.name))
+	return slices.MinFunc(pods, func(a, b pod) int {
+		return cmp.Or(cmp.Compare(v.trouble(name, a), v.trouble(name, b)), cmp.Compare(a.name, b.name))
 	})
 }
 

@@ -89,7 +89,7 @@ func newView(f Facts) view {
 	for i := range f.Pods {
 		v.add(pods, &f.Pods[i])
 	}
-	v.central = v.centralOf()
+	v.central = v.centralOf(render.Central, v.centrals, f.Operand.Place)
 	for i := range f.Nodes {
 		name := f.Nodes[i].Name
 		n := node{name: name, lost: lostSince(&f.Nodes[i]), pods: pods[name], network: networks[name],

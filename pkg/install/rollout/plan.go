@@ -131,7 +131,7 @@ func (v *view) nothingOld() bool {
 		}
 	}
 	for _, z := range v.zones() {
-		if p := v.centralIn(z.Name); v.old(render.CentralOf(z.Name), p) && p.image != v.Operand.Image {
+		if p := v.centralIn(z); v.old(render.CentralOf(z.Name), p) && p.image != v.Operand.Image {
 			return false
 		}
 	}

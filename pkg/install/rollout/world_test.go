@@ -61,6 +61,8 @@ type world struct {
 	relays []string
 	// zones are the zones. The first has its databases on n2, the second on n3.
 	zones []string
+	// zoneMembers is the number of database members of each zone; 0 means 1. They are on consecutive nodes.
+	zoneMembers int
 	// output is the termination message of a preflight; "hangs" means that the preflight does not end.
 	output string
 	// stuck keeps containers from starting again.
@@ -106,9 +108,12 @@ func (w *world) facts() Facts {
 		f.Operand.Place.Relays = append(f.Operand.Place.Relays, render.Member{Node: node, Addresses: addresses})
 	}
 	for i, zone := range w.zones {
-		node := render.Member{Node: fmt.Sprintf("n%d", i+2), Addresses: addresses}
+		place := render.Place{Wanted: max(1, w.zoneMembers)}
+		for slot := range place.Wanted {
+			place.Members = append(place.Members, render.Member{Node: fmt.Sprintf("n%d", i+2+slot), Addresses: addresses})
+		}
 		f.Operand.Place.Zones = append(f.Operand.Place.Zones, render.Zone{Name: zone, NodeSelector: map[string]string{"zone": zone},
-			Place: render.Place{Wanted: 1, Members: []render.Member{node}}})
+			Place: place})
 	}
 	all, err := render.Workloads(f.Operand)
 	if err != nil {
@@ -216,13 +221,13 @@ func (w *world) play() {
 				w.pod(n.Name+"/"+name, n.Name, one)
 			}
 		case *appsv1.StatefulSet:
-			node := "n1"
+			first, short := 1, strings.TrimPrefix(name, "weft-")
 			if i := slices.Index(w.zones, one.GetLabels()[render.LabelZone]); i >= 0 {
-				node = fmt.Sprintf("n%d", i+2)
+				first = i + 2
 			}
-			w.pod(strings.TrimPrefix(name, "weft-"), node, one)
+			w.pod(short, fmt.Sprintf("n%d", first), one)
 			for i := 1; i < int(*object.Spec.Replicas); i++ {
-				w.pod(fmt.Sprintf("central%d", i+1), fmt.Sprintf("n%d", i+1), one)
+				w.pod(fmt.Sprintf("%s%d", short, i+1), fmt.Sprintf("n%d", first+i), one)
 			}
 		case *appsv1.Deployment:
 			revision, pod := object.Spec.Template.Annotations[render.AnnotationRevision], strings.TrimPrefix(name, "weft-")

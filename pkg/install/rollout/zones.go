@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,12 +46,9 @@ func (v *view) isOfZone(workload string) bool {
 	return v.Wanted[workload] != nil && v.Wanted[workload].GetLabels()[render.LabelZone] != ""
 }
 
-// centralIn returns the latest pod of a zone's databases.
-func (v *view) centralIn(zone string) (last pod) {
-	for _, p := range v.zonePods[zone].centrals {
-		last = later(last, p)
-	}
-	return last
+// centralIn returns the pod of a zone's databases that determines the next step.
+func (v *view) centralIn(z render.Zone) pod {
+	return v.centralOf(render.CentralOf(z.Name), v.zonePods[z.Name].centrals, z.Place)
 }
 
 // centralsOf returns the pods of the databases that a node uses.
@@ -65,7 +63,7 @@ func (v *view) centralsOf(n *node) []pod {
 // the zone's nodes.
 func (v *view) troubledZones(s *Step) *wait {
 	for _, z := range v.zones() {
-		if p := v.centralIn(z.Name); p.disturbed() || !p.ready {
+		if p := v.centralIn(z); p.disturbed() || !p.ready {
 			if w := v.replaceCentral(s, render.CentralOf(z.Name), p); w != nil {
 				return w
 			}
@@ -77,7 +75,7 @@ func (v *view) troubledZones(s *Step) *wait {
 // zoneDatabases replaces the pods of the zones' databases, one zone after the other.
 func (v *view) zoneDatabases(s *Step) *wait {
 	for _, z := range v.zones() {
-		if w := v.replaceCentral(s, render.CentralOf(z.Name), v.centralIn(z.Name)); w != nil {
+		if w := v.replaceCentral(s, render.CentralOf(z.Name), v.centralIn(z)); w != nil {
 			return w
 		}
 	}
@@ -99,7 +97,7 @@ func (v *view) newerThanWanted() bool {
 	wanted := v.Operand.Programs[programs.Northd].Version
 	newer, _ := programs.Newer(v.central.northd, wanted)
 	for _, z := range v.zones() {
-		one, _ := programs.Newer(v.centralIn(z.Name).northd, wanted)
+		one, _ := programs.Newer(v.centralIn(z).northd, wanted)
 		newer = newer || one
 	}
 	return newer
@@ -111,12 +109,12 @@ func (v *view) newerThanWanted() bool {
 func (v *view) repairZones(s *Step) {
 	calm := len(s.Replace) == 0 && !v.central.disturbed() && v.central.ready
 	for _, z := range v.zones() {
-		p := v.centralIn(z.Name)
+		p := v.centralIn(z)
 		calm = calm && !p.disturbed() && p.ready
 	}
 	for _, z := range v.zones() {
-		p := v.centralIn(z.Name)
-		switch moved := p.node != z.Place.Members[0].Node; {
+		p := v.centralIn(z)
+		switch moved := !slices.Contains(z.Place.Nodes(), p.node); {
 		case !v.repairable(render.CentralOf(z.Name), p):
 		case !p.ready || moved:
 			s.Replace = append(s.Replace, p.name)

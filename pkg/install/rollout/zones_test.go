@@ -156,3 +156,44 @@ func TestANodeIsProvenWithTheDatabasesOfItsZone(t *testing.T) {
 		t.Error("the databases of a zone do not count for its node")
 	}
 }
+
+// The members of a zone's databases are replaced one after the other, each while the others are ready.
+func TestMembersOfAZone(t *testing.T) {
+	w := newWorld(t, v1, "n1", "n2", "n3", "n4")
+	w.zones = []string{"east"}
+	w.settle()
+
+	// One becomes three: the pod of the only member is replaced although the others wait for it.
+	w.zoneMembers, w.done = 3, nil
+	w.settle()
+	p := w.pods["central-east"]
+	if p == nil || p.Annotations[render.AnnotationMembers] != "3" || w.pods["central-east3"] == nil {
+		t.Fatalf("pods %v, steps %q", p, w.done)
+	}
+	w.done, w.wanted = nil, newOVN
+	w.settle()
+	w.expect(networkv1alpha1.RolloutComplete)
+	members := map[string]int{}
+	for _, step := range w.done {
+		if name, ok := strings.CutPrefix(step, "replace central-east"); ok {
+			members[name]++
+		}
+	}
+	if len(members) != 3 || members[""] != 1 || members["2"] != 1 || members["3"] != 1 {
+		t.Errorf("replaced members %v: %q", members, w.done)
+	}
+
+	// While a member is not ready, the others are not replaced.
+	w.done, w.wanted = nil, v1
+	w.unready[render.CentralOf("east")+" "+v1.image()] = true
+	w.settle()
+	old := 0
+	for _, name := range []string{"central-east", "central-east2", "central-east3"} {
+		if render.ImageOf(w.pods[name].Spec) == newOVN.image() {
+			old++
+		}
+	}
+	if old != 2 {
+		t.Errorf("%d members have the old image, want 2: %q", old, w.done)
+	}
+}
