@@ -58,6 +58,18 @@ func (c *claims) copyTo(to *claims) {
 	to.byName = maps.Clone(c.byName)
 }
 
+// on returns the claims of a Network in a namespace.
+func (c *claims) on(network, namespace string) (found []types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, of := range c.byName {
+		if of.network == network && name.Namespace == namespace {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
 // Claims reconciles IPAMClaims: their addresses stay reserved while they exist.
 type Claims struct{ *Reconciler }
 
@@ -229,9 +241,10 @@ func (r *Reconciler) recordClaim(ctx context.Context, claim *ipamclaimsv1alpha1.
 			claim.Status.IPs = append(claim.Status.IPs, r.withLength(of.network, address))
 		}
 	}
-	claim.Status.OwnerPod = nil
 	if pod := podOf(addresses.UserOf(of.name)); pod != "" {
 		claim.Status.OwnerPod = &ipamclaimsv1alpha1.OwnerPod{Name: pod}
+	} else if !r.mayUse(claim) {
+		claim.Status.OwnerPod = nil
 	}
 	meta.SetStatusCondition(&claim.Status.Conditions, metav1.Condition{Type: conditionAllocated, Status: metav1.ConditionTrue,
 		Reason: "SuccessfulAllocation", Message: "the addresses are kept while the claim exists", ObservedGeneration: claim.Generation})
@@ -245,6 +258,19 @@ func (r *Reconciler) recordClaim(ctx context.Context, claim *ipamclaimsv1alpha1.
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// mayUse reports whether the pod in a claim's status may have its addresses, although the allocator does not know it: the addresses of a
+// port on a Network that was invalid at the start of the process are not restored, and the port stays.
+func (r *Reconciler) mayUse(claim *ipamclaimsv1alpha1.IPAMClaim) bool {
+	if claim.Status.OwnerPod == nil {
+		return false
+	}
+	pod, addresses := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Status.OwnerPod.Name}, r.Addresses.Of(claim.Spec.Network)
+	return slices.ContainsFunc(r.holders.of(pod), func(have held) bool {
+		_, _, restored := addresses.Get(have.owner)
+		return have.network == claim.Spec.Network && !restored
+	})
 }
 
 // withLength returns an address with the length of its subnet.

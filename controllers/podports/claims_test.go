@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/test/kindtest"
@@ -60,4 +61,32 @@ func addressesIn(lines []string) string {
 		return ""
 	}
 	return lines[i]
+}
+
+// A process that starts while a Network is invalid does not know the addresses of its ports. An IPAMClaim names the pod that has its
+// addresses until that pod's port goes.
+func TestAClaimKeepsItsPodOnAnInvalidNetwork(t *testing.T) {
+	b, pod := selectedBed(t)
+	b.Database.ExistingPorts = existingPorts(t)
+	claim := claimOf("first")
+	claim.Status.IPs, claim.Status.OwnerPod = []string{"10.100.0.1/24"}, &ipamclaimsv1alpha1.OwnerPod{Name: "web"}
+	b.Create(claim)
+	blue := kindtest.Get(b, &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "blue"}})
+	blue.Spec.ExcludeSubnets = []networkv1alpha1.CIDR{"192.0.2.0/24"}
+	b.Update(blue)
+	if err := b.Env.RestoreNetworks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.ReconcileKind(topology.KindIPAMClaim, "demo", "vm")
+	if owner := kindtest.Get(b, claimOf("")).Status.OwnerPod; owner == nil || owner.Name != "web" {
+		t.Errorf("the claim has %+v, and the port is there", owner)
+	}
+	b.Delete(pod)
+	if outcome := b.Reconcile("demo", "web"); !slices.Contains(outcome.Enqueued, "ipamclaim demo/vm") {
+		t.Errorf("enqueued %v", outcome.Enqueued)
+	}
+	b.ReconcileKind(topology.KindIPAMClaim, "demo", "vm")
+	if owner := kindtest.Get(b, claimOf("")).Status.OwnerPod; owner != nil {
+		t.Errorf("the claim has %+v, and the port is gone", owner)
+	}
 }

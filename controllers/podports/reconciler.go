@@ -272,10 +272,18 @@ func (r *Reconciler) keep(ctx context.Context, pod types.NamespacedName, attempt
 func (r *Reconciler) release(pod types.NamespacedName, leaving []held) {
 	for _, have := range leaving {
 		r.holders.remove(pod, have)
-		kept := r.Addresses.Of(have.network).ReservationsOf(have.owner)
-		r.Addresses.Of(have.network).Release(have.owner)
-		for _, name := range kept {
-			r.Triggers.Enqueue(topology.KindIPAMClaim, claimNamed(name))
+		addresses := r.Addresses.Of(have.network)
+		var of []types.NamespacedName
+		if _, _, restored := addresses.Get(have.owner); restored {
+			for _, name := range addresses.ReservationsOf(have.owner) {
+				of = append(of, claimNamed(name))
+			}
+		} else { // any claim of the network may say that the pod has it
+			of = r.claims.on(have.network, pod.Namespace)
+		}
+		addresses.Release(have.owner)
+		for _, claim := range of {
+			r.Triggers.Enqueue(topology.KindIPAMClaim, claim)
 		}
 		r.wake(have.network)
 		r.count(have.network)

@@ -375,7 +375,8 @@ var Triggers = []string{topology.KindNetwork, topology.KindNode, topology.KindGa
 	topology.KindEgressQoS, topology.KindMulticast,
 	topology.KindNodes, topology.KindDNS, topology.KindPodSet, topology.KindPodGroup,
 	topology.KindNetworkPolicy, topology.KindClusterNetworkPolicy, topology.KindAdminNetworkPolicy,
-	topology.KindBaselineAdminNetworkPolicy, topology.KindMultiNetworkPolicy, topology.KindPodPorts, topology.KindPodNetwork}
+	topology.KindBaselineAdminNetworkPolicy, topology.KindMultiNetworkPolicy, topology.KindPodPorts,
+	topology.KindPodNetwork, topology.KindIPAMClaim}
 
 // text is the outcome as lines.
 func (o Outcome) text() string {
