@@ -121,7 +121,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.started.Do(func() { r.awaitConnection(ctx) })
 	applied := r.Database.Refused()
 	if invalid == nil && applied == nil {
-		if applied = r.apply(ctx, plan); ovndb.IsPending(applied) {
+		if applied = r.apply(ctx, &cn, plan); ovndb.IsPending(applied) {
 			applied = nil // the status reports that the database is away; the engine retries by itself
 		}
 	}
@@ -155,7 +155,7 @@ func (r *Reconciler) follow(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 			return err
 		}
 	}
-	return ovndb.IgnorePending(r.apply(ctx, plan))
+	return ovndb.IgnorePending(r.apply(ctx, cn, plan))
 }
 
 // awaitConnection returns when the database is connected or refused, or after a delay. The delay is longer while no attempt
@@ -175,7 +175,7 @@ func (r *Reconciler) await(ctx context.Context, limit time.Duration, reached fun
 	return r.Database.Wait(ctx, func() (bool, error) { return reached(), nil }) == nil && reached()
 }
 
-func (r *Reconciler) apply(ctx context.Context, plan facts.Plan) error {
+func (r *Reconciler) apply(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, plan facts.Plan) error {
 	var system corev1.Namespace
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: "kube-system"}, &system); err != nil {
 		return fmt.Errorf("identity of the cluster: %w", err)
@@ -191,7 +191,9 @@ func (r *Reconciler) apply(ctx context.Context, plan facts.Plan) error {
 		return err
 	}
 	plan.Routed = len(routes.Items) > 0
-	return r.Database.Apply(ctx, topology.NetworkUnit(plan.Network(r.Zone.Database(string(system.UID)))))
+	read := plan.Network(r.Zone.Database(string(system.UID)))
+	read.Clustered = facts.Clustered(cn, networkv1alpha1.ZoneName(r.Zone))
+	return r.Database.Apply(ctx, topology.NetworkUnit(read))
 }
 
 // floating returns the addresses that IPPools give to pods.

@@ -25,6 +25,8 @@ type Network struct {
 	Routed bool
 	// Multicast means that the router forwards multicast packets between nodes.
 	Multicast bool
+	// Clustered means that the databases have several members.
+	Clustered bool
 }
 
 // Node holds the facts for topology.NodeUnit.
@@ -98,6 +100,14 @@ func defaultHostPrefix(cidr netip.Prefix) int {
 		return networkv1alpha1.DefaultHostPrefixIPv4
 	}
 	return networkv1alpha1.DefaultHostPrefixIPv6
+}
+
+// Clustered reports whether the databases of a zone, or of the part of the cluster without a name, have several members.
+func Clustered(cn *networkv1alpha1.ClusterNetwork, zone networkv1alpha1.ZoneName) bool {
+	if zone == "" {
+		return cn.Spec.Databases.Members > 1
+	}
+	return slices.ContainsFunc(cn.Spec.Zones, func(z networkv1alpha1.Zone) bool { return z.Name == zone && z.Databases.Members > 1 })
 }
 
 // Network returns the facts for topology.NetworkUnit. cluster is the UID of the namespace kube-system.

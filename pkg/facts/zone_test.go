@@ -54,7 +54,7 @@ func TestNodeZone(t *testing.T) {
 	lost := func(zone networkv1alpha1.ZoneName, addresses ...networkv1alpha1.IP) status {
 		return status{Name: zone, Addresses: addresses}
 	}
-	east, west, starting := ready("east", "192.0.2.8", "2001:db8::8"), ready("west", "192.0.2.9"), lost("west", "192.0.2.9")
+	east, west, starting := ready("east", "192.0.2.8"), ready("west", "192.0.2.9"), lost("west", "192.0.2.9")
 	for name, c := range map[string]struct {
 		zones  string // of the spec
 		status []status
@@ -63,18 +63,20 @@ func TestNodeZone(t *testing.T) {
 		want   string
 		at     ips
 	}{
-		"no zones":                                {"", nil, "zone=east", "", "", nil},
-		"no zone selects the node":                {"east", []status{east}, "zone=west", "", "", nil},
-		"the node has only one of the labels":     {"east,rack=1", []status{east}, "rack=1", "", "", nil},
-		"it enters a zone that is ready":          {"east", []status{east}, "zone=east", "", "east", ips{"192.0.2.8"}},
-		"not before the zone is ready":            {"east", []status{lost("east", "192.0.2.8")}, "zone=east", "", "", nil},
-		"not before the zone has a state":         {"east west", []status{west}, "zone=east", "", "", nil},
-		"not before the zone has an address":      {"east", []status{ready("east")}, "zone=east", "", "", nil},
-		"the first zone that selects it":          {"east west,zone=east", []status{west, east}, "zone=east", "", "east", ips{"192.0.2.8"}},
-		"it awaits the first, not the second":     {"east west,zone=east", []status{west, lost("east")}, "zone=east", "", "", nil},
-		"it stays when its zone is not ready":     {"east", []status{lost("east", "192.0.2.8")}, "zone=east", "east", "east", ips{"192.0.2.8"}},
-		"its zone has lost its addresses":         {"east", []status{lost("east")}, "zone=east", "east", "east", ips{"192.0.2.7"}},
-		"its zone has lost its state":             {"east", nil, "zone=east", "east", "east", ips{"192.0.2.7"}},
+		"no zones":                            {"", nil, "zone=east", "", "", nil},
+		"no zone selects the node":            {"east", []status{east}, "zone=west", "", "", nil},
+		"the node has only one of the labels": {"east,rack=1", []status{east}, "rack=1", "", "", nil},
+		"it enters a zone that is ready":      {"east", []status{east}, "zone=east", "", "east", ips{"192.0.2.8"}},
+		"not before the zone is ready":        {"east", []status{lost("east", "192.0.2.8")}, "zone=east", "", "", nil},
+		"not before the zone has a state":     {"east west", []status{west}, "zone=east", "", "", nil},
+		"not before the zone has an address":  {"east", []status{ready("east")}, "zone=east", "", "", nil},
+		"the first zone that selects it":      {"east west,zone=east", []status{west, east}, "zone=east", "", "east", ips{"192.0.2.8"}},
+		"it awaits the first, not the second": {"east west,zone=east", []status{west, lost("east")}, "zone=east", "", "", nil},
+		"it stays when its zone is not ready": {"east", []status{lost("east", "192.0.2.8")}, "zone=east", "east", "east", ips{"192.0.2.8"}},
+		"its zone has lost its addresses":     {"east", []status{lost("east")}, "zone=east", "east", "east", ips{"192.0.2.7"}},
+		"its zone has lost its state":         {"east", nil, "zone=east", "east", "east", ips{"192.0.2.7"}},
+		"all members of its databases": {"east", []status{ready("east", "192.0.2.8", "192.0.2.9")}, "zone=east", "", "east",
+			ips{"192.0.2.8", "192.0.2.9"}},
 		"its databases move":                      {"east", []status{east}, "zone=east", "east", "east", ips{"192.0.2.8"}},
 		"it stays until the next zone is ready":   {"east west", []status{east, starting}, "zone=west", "east", "east", ips{"192.0.2.7"}},
 		"also when its own zone left the spec":    {"west", []status{lost("west")}, "zone=west", "east", "east", ips{"192.0.2.7"}},
@@ -295,5 +297,19 @@ func TestGatewayReachBy(t *testing.T) {
 	}
 	if !g.Elsewhere {
 		t.Error("the gateway is not elsewhere")
+	}
+}
+
+func TestClustered(t *testing.T) {
+	cn := zoned("4", "east", "west")
+	cn.Spec.Zones[1].Databases.Members = 3
+	for zone, want := range map[networkv1alpha1.ZoneName]bool{"": false, "east": false, "west": true, "north": false} {
+		if have := facts.Clustered(cn, zone); have != want {
+			t.Errorf("zone %q: %t", zone, have)
+		}
+	}
+	cn.Spec.Databases.Members = 3
+	if !facts.Clustered(cn, "") {
+		t.Error("the members of the part without a name are not known")
 	}
 }

@@ -63,8 +63,17 @@ func NetworkUnit(n facts.Network) unit.Unit {
 	// ovn-controllers report connections to idle services.
 	u.Members = append(u.Members, unit.Membership{Parent: unit.Ref{Table: nbdb.NBGlobalTable}, Column: "options",
 		Element: "controller_event", Value: "true"})
+	if n.Clustered {
+		u.Members = append(u.Members, unit.Membership{Parent: unit.Ref{Table: nbdb.NBGlobalTable}, Column: "options",
+			Element: "northd_probe_interval", Value: northdProbe})
+	}
 	return u
 }
+
+// northdProbe is the interval, in ms, at which ovn-northd checks an idle server of members. By default it checks none, because it uses
+// sockets of its host, and would wait for ever for a member that hangs. A server that is busy answers late, so it is twice the interval
+// in which members elect another leader.
+const northdProbe = "10000"
 
 // discardNowhere makes a router with these networks drop packets that a balancer sends to Nowhere.
 func discardNowhere(u *unit.Unit, router string, networks []netip.Prefix) {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
@@ -57,7 +58,9 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	if !o.decides() {
 		plan.Floating = nil // a zone has no floating addresses
 	}
-	o.units = append(o.units, topology.NetworkUnit(plan.Network(o.zone.Database(o.cluster))))
+	network := plan.Network(o.zone.Database(o.cluster))
+	network.Clustered = facts.Clustered(o.cn, networkv1alpha1.ZoneName(o.zone))
+	o.units = append(o.units, topology.NetworkUnit(network))
 	o.expectTransit()
 	for _, name := range slices.Sorted(maps.Keys(o.nodes)) {
 		o.expectNode(o.nodes[name])

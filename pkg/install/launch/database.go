@@ -52,7 +52,8 @@ func (d Database) prepare(ctx context.Context) error {
 }
 
 // standAlone turns a file of a cluster into a standalone database with the same rows. It does so only if the stored order
-// says that the cluster has no other server, because another server could have later rows.
+// says that the cluster has no other server, because another server could have later rows. member.Server compacted the file before it
+// stored that order.
 func (d Database) standAlone(ctx context.Context) error {
 	file, err := member.ReadFile(d.File)
 	if err != nil || file.Kind != member.Clustered {
@@ -82,6 +83,10 @@ func (d Database) standAlone(ctx context.Context) error {
 	}
 	if _, err := ovsdbTool(ctx, "cluster-to-standalone", unfinished, d.File); err != nil {
 		return err
+	}
+	// It reads all records, so that a database that no server could read never replaces the file.
+	if _, err := ovsdbTool(ctx, "compact", unfinished); err != nil {
+		return fmt.Errorf("the file of cluster %s was not converted: %w", file.Cluster, err)
 	}
 	return os.Rename(unfinished, d.File)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -335,6 +336,96 @@ func TestAClusterEnds(t *testing.T) {
 	if rows := b.switches("ovnnb_db.sock"); !strings.Contains(rows, "late") {
 		t.Errorf("b has %s", rows)
 	}
+}
+
+// TestALogWithTakenBackEntries ends a cluster whose last member once led and wrote an entry that no other member had. Raft took the entry
+// back. It stays in the file, and ovsdb-tool would convert it.
+func TestALogWithTakenBackEntries(t *testing.T) {
+	hosts := newHosts(t, ovn(t), "a", "b", "c")
+	a, b, c := hosts["a"], hosts["b"], hosts["c"]
+	all := []*host{a, b, c}
+	a.order(member.DatabaseOrder{Create: true}, all...)
+	a.run()
+	cluster := a.until("connected", connected).File.Cluster
+	for _, h := range all {
+		h.order(member.DatabaseOrder{Cluster: cluster}, all...)
+	}
+	for _, h := range []*host{b, c} {
+		h.run()
+		h.until("connected", connected)
+	}
+	a.until("one of three members", connectedWith(3))
+
+	// Only a has the entry.
+	b.stop()
+	c.stop()
+	write := exec.Command("ovsdb-client", "-vconsole:off", "transact", "unix:"+filepath.Join(a.dir, "ovnnb_db.sock"),
+		`["OVN_Northbound",{"op":"insert","table":"Logical_Switch","row":{"name":"taken-back"}}]`)
+	if err := write.Start(); err != nil {
+		t.Fatal(err)
+	}
+	poll.Eventually(t, time.Minute, func() error { return a.wrote("taken-back") })
+	a.stop()
+	_ = write.Wait() // its server is gone
+	b.run()
+	c.run()
+	leads(t, b, c).transact(`{"op":"insert","table":"Logical_Switch","row":{"name":"kept"}}`)
+	a.run()
+	a.until("connected", connectedWith(3))
+	poll.Eventually(t, time.Minute, func() error { return a.wrote("kept") })
+	if err := a.wrote("taken-back"); err != nil {
+		t.Fatal(err)
+	}
+
+	for i, h := range []*host{b, c} {
+		h.order(member.DatabaseOrder{Leave: true}, all...)
+		a.until("one of the members left", connectedWith(2-i))
+	}
+	want := a.switches("ovnnb_db.sock")
+	if strings.Contains(want, "taken-back") || !strings.Contains(want, "kept") {
+		t.Fatalf("before it stands alone, a has %s", want)
+	}
+	a.order(member.DatabaseOrder{Alone: true}, all...)
+	a.stop()
+	a.db.Member = nil
+	a.run()
+	poll.Eventually(t, time.Minute, func() error {
+		return exec.Command("ovsdb-client", "list-dbs", "unix:"+filepath.Join(a.dir, "ovnnb_db.sock")).Run()
+	})
+	if have := a.switches("ovnnb_db.sock"); sorted(have) != sorted(want) {
+		t.Errorf("a has %s, had %s", have, want)
+	}
+}
+
+// sorted returns the words of a text in order, because rows have none.
+func sorted(text string) string {
+	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("[]{},", r) })
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+// wrote returns nil if the file of the host's database has a text.
+func (h *host) wrote(text string) error {
+	file, err := os.ReadFile(h.db.File)
+	if err == nil && !strings.Contains(string(file), text) {
+		err = fmt.Errorf("the file of %s lacks %s", h.name, text)
+	}
+	return err
+}
+
+// leads returns the host whose server leads.
+func leads(t *testing.T, hosts ...*host) (leader *host) {
+	t.Helper()
+	poll.Eventually(t, time.Minute, func() error {
+		for _, h := range hosts {
+			if s := h.state(); s.Leads && s.Connected {
+				leader = h
+				return nil
+			}
+		}
+		return errors.New("no server leads")
+	})
+	return leader
 }
 
 // TestAMemberJoinsNoOtherCluster orders b to join a cluster with another ID at the address of a.

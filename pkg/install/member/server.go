@@ -133,6 +133,9 @@ func (s *Server) follow(ctx context.Context, order Order) error {
 		return err
 	}
 	if kept := order.kept(); !reflect.DeepEqual(kept, have) {
+		if err := s.compact(ctx, kept, have); err != nil {
+			return err
+		}
 		if err := writeOrder(OrderFile(s.Data), kept); err != nil {
 			return err
 		}
@@ -158,6 +161,25 @@ func (s *Server) follow(ctx context.Context, order Order) error {
 	}
 	return errors.Join(failed...)
 }
+
+// compact makes servers that are about to stand alone write their rows as one snapshot. The log of a server that once led and hung may
+// have entries that raft took back, and ovsdb-tool cluster-to-standalone would convert these too.
+func (s *Server) compact(ctx context.Context, order, have Order) error {
+	for _, database := range slices.Sorted(maps.Keys(order.Databases)) {
+		if !order.Databases[database].Alone || have.Databases[database].Alone {
+			continue
+		}
+		out, err := unixctl.Call(ctx, control(s.Run, database), "ovsdb-server/compact", Databases[database])
+		if err != nil && !strings.Contains(err.Error(), noNewEntries) {
+			return fmt.Errorf("cannot compact the file of %s, which is about to stand alone: %w", Databases[database], err)
+		}
+		s.Log.Info("compacted the file of a database that is about to stand alone", "database", database, "answer", out)
+	}
+	return nil
+}
+
+// noNewEntries is in the answer of ovsdb-server if its file has no entry after the snapshot.
+const noNewEntries = "duplicate snapshot"
 
 // discard stops the server of a database whose file belongs to a removed member. The file is replaced when the server
 // starts again.
