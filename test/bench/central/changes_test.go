@@ -34,7 +34,7 @@ func (w *world) changes() {
 	w.change(watcher, "service", n, func(i int) { w.one(w.service(services+i, i, facts.FromAll)) })
 	w.change(watcher, "endpoints", n, func(i int) { w.one(w.service(services+i, i+1, facts.FromAll)) })
 	w.change(watcher, "service, local", n, func(i int) { w.one(w.service(services+n+i, i, facts.FromLocal)) })
-	w.change(watcher, "endpoints, local", n, func(i int) { w.one(w.service(services+n+i, i+1, facts.FromLocal)) })
+	w.locals(watcher, services+n, n)
 	w.change(watcher, "policy", n, func(i int) { w.one(policy(fmt.Sprintf("more-%d", i), inNamespace(namespaceOf(0)))) })
 	w.change(watcher, fmt.Sprintf("policy, new group of %d", min(perNamespace, pods)), max(n/5, 1), w.grouped)
 	w.change(watcher, "node", max(n/5, 1), func(i int) {
@@ -42,6 +42,25 @@ func (w *world) changes() {
 		w.register(i, 1, chassisName, false)
 		w.one(topology.NodeUnit(node(i)), gateway(i))
 	})
+}
+
+// locals measures changes of the endpoints of n services that balance only to the client's own node. The services are numbered
+// from first on, and the backends of the i-th begin at pod i.
+func (w *world) locals(watcher *probe.Agent, first, n int) {
+	w.Helper()
+	again := w.size.Nodes // the pod with this number is on the node of pod 0
+	for _, c := range []struct {
+		name      string
+		from, all int // the first backend of the first service, and the number of backends of each
+	}{
+		{"endpoints, local", 1, backends}, // an endpoint moves to another node
+		{"endpoints, local, same nodes", 1 + again, backends},
+		{"endpoints, local, a node more", 1 + again, backends + 1},
+		{"endpoints, local, a node less", 1 + again, backends},
+	} {
+		w.change(watcher, c.name, n, func(i int) { w.one(w.serviceOf(first+i, c.from+i, c.all, facts.FromLocal)) })
+	}
+	w.change(watcher, "service, local, goes", n, func(i int) { w.one(unit.Unit{Key: topology.ServiceKey(serviceNamespace, serviceName(first+i))}) })
 }
 
 // watch connects an agent that watches everything.

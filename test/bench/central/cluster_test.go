@@ -43,6 +43,11 @@ func chassisName(i int) string { return "chassis-" + nodeName(i) }
 func namespaceOf(i int) string { return fmt.Sprintf("namespace-%04d", i/perNamespace) }
 func podName(i int) string     { return fmt.Sprintf("pod-%06d", i) }
 
+// serviceNamespace is the namespace of all services.
+const serviceNamespace = "services"
+
+func serviceName(i int) string { return fmt.Sprintf("service-%05d", i) }
+
 // nth returns the n-th address after a.
 func nth(a netip.Addr, n int) netip.Addr {
 	bytes := a.As4()
@@ -112,6 +117,11 @@ func groups(pods facts.PodSelector) []unit.Unit {
 
 // service returns a service with a cluster IP, whose backends are consecutive pods from first on.
 func (c *cluster) service(i, first int, from facts.Choice) unit.Unit {
+	return c.serviceOf(i, first, backends, from)
+}
+
+// serviceOf returns a service like service, with a number of backends. Each of them is on another node.
+func (c *cluster) serviceOf(i, first, backends int, from facts.Choice) unit.Unit {
 	address := netip.AddrPortFrom(nth(netip.MustParseAddr("10.96.0.10"), i), 80)
 	port := facts.ServicePort{Protocol: corev1.ProtocolTCP, Number: address.Port(),
 		VIPs: []facts.VIP{{AddrPort: address, Reach: facts.ReachAll, From: from}}}
@@ -120,7 +130,7 @@ func (c *cluster) service(i, first int, from facts.Choice) unit.Unit {
 		port.Backends = append(port.Backends, facts.Backend{AddrPort: netip.AddrPortFrom(c.podAddress(pod), 8080),
 			Node: nodeName(pod % c.size.Nodes)})
 	}
-	service := facts.Service{Namespace: "services", Name: fmt.Sprintf("service-%05d", i), Ports: []facts.ServicePort{port}}
+	service := facts.Service{Namespace: serviceNamespace, Name: serviceName(i), Ports: []facts.ServicePort{port}}
 	if from != facts.FromAll {
 		for n := range c.size.Nodes {
 			service.Nodes = append(service.Nodes, facts.ServiceNode{Name: nodeName(n), Chassis: chassisName(n)})
