@@ -55,6 +55,13 @@ func aSlice(name string, endpoints ...string) *discoveryv1.EndpointSlice {
 	return slice
 }
 
+// udpSlice is aSlice with a UDP port.
+func udpSlice(name string, endpoints ...string) *discoveryv1.EndpointSlice {
+	slice := aSlice(name, endpoints...)
+	slice.Ports[0].Protocol = new(corev1.ProtocolUDP)
+	return slice
+}
+
 // aNode is a node with a chassis.
 func aNode(name, address string) []client.Object {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -111,6 +118,17 @@ var (
 	refuse4 = []string{"Address_Set cluster_ips_IPv4: addresses += 10.96.0.10"}
 	refuse6 = []string{"Address_Set cluster_ips_IPv6: addresses += fd02::a"}
 )
+
+// dropped is the text of an ACL of the join switch that drops packets to a cluster IP on nodes without an endpoint.
+func dropped(match string) []string {
+	return []string{fmt.Sprintf("ACL %s action=drop direction=from-lport external_ids=map[weft.dev/rule:no endpoint on the client's node] "+
+		"match=%s priority=1001", match, match), "Logical_Switch join: acls += " + match}
+}
+
+// onNode keeps traffic to the cluster IPs on its node.
+func onNode(s *corev1.Service) {
+	s.Spec.InternalTrafficPolicy = new(corev1.ServiceInternalTrafficPolicyLocal)
+}
 
 func TestReconcile(t *testing.T) {
 	loadBalancer := func(addresses ...string) func(*corev1.Service) {
@@ -208,10 +226,34 @@ func TestReconcile(t *testing.T) {
 				}), aSlice("web-1", "10.244.0.3@n1")}),
 			want: kindtest.Outcome{Units: applied(
 				affine("TCP", "cluster_of_n1", "10.96.0.10:80:10.244.0.3:8080", 10800),
-				affine("TCP", "cluster_of_n2", "10.96.0.10:80:169.254.169.4:1", 10800),
 				affine("TCP", "node_router_of_n1", "192.0.2.80:80:10.244.0.3:8080", 10800),
 				affine("TCP", "node_router_of_n2", "192.0.2.80:80:169.254.169.4:1", 10800),
-				affine("TCP", "node_switch", "192.0.2.80:80:10.244.0.3:8080", 10800), refuse4)},
+				affine("TCP", "node_switch", "192.0.2.80:80:10.244.0.3:8080", 10800),
+				dropped("ip4.dst == 10.96.0.10 && tcp.dst == 80"), refuse4)},
+		},
+		"traffic within the cluster stays on its node": {
+			objects: slices.Concat(aNode("n1", "192.0.2.1"), aNode("n2", "192.0.2.2"), aNode("n3", "192.0.2.3"), []client.Object{
+				aService(dual, onNode, func(s *corev1.Service) {
+					s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP})
+				}), aSlice("web-1", "10.244.0.3@n1", "10.244.0.4@n1", "10.244.1.3@n2", "10.244.9.3@absent", "10.244.9.4"), aSlice("web-2", "fd01::3@n2")}),
+			want: kindtest.Outcome{Units: applied(
+				balancer("TCP", "cluster", "10.96.0.10:443: [fd02::a]:443:"),
+				balancer("TCP", "cluster_of_n1", "10.96.0.10:80:10.244.0.3:8080,10.244.0.4:8080"),
+				balancer("TCP", "cluster_of_n2", "10.96.0.10:80:10.244.1.3:8080 [fd02::a]:80:[fd01::3]:8080"),
+				dropped("ip4.dst == 10.96.0.10 && tcp.dst == {80, 443}"), dropped("ip6.dst == fd02::a && tcp.dst == {80, 443}"),
+				refuse4, refuse6)},
+		},
+		"UDP within the cluster stays on its node": {
+			objects: slices.Concat(aNode("n1", "192.0.2.1"), aNode("n2", "192.0.2.2"), []client.Object{
+				aService(v4, onNode, func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }), udpSlice("web-1", "10.244.0.3@n1")}),
+			want: kindtest.Outcome{Units: applied(
+				balancer("UDP", "cluster_of_n1", "10.96.0.10:80:10.244.0.3:8080"),
+				balancer("UDP", "cluster_of_n2", "10.96.0.10:80:169.254.169.4:1"), refuse4)},
+		},
+		"traffic within the cluster stays on its node, without endpoints": {
+			objects: slices.Concat(aNode("n1", "192.0.2.1"), []client.Object{aService(v4, onNode)}),
+			want: kindtest.Outcome{Units: applied(
+				balancer("TCP", "cluster", "10.96.0.10:80:"), dropped("ip4.dst == 10.96.0.10 && tcp.dst == 80"), refuse4)},
 		},
 		"the load balancer's address": {
 			objects: []client.Object{aService(v4, loadBalancer("192.0.2.80", "2001:db8::80"))},

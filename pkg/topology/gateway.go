@@ -67,6 +67,7 @@ func GatewayUnit(read facts.Gateway) unit.Unit {
 	g.addSourceRoutes(&u, ipam.Addresses(g.Join))
 	g.addRoutes(&u)
 	discardNowhere(&u, names.GatewayRouter(g.Node.Name), g.Join)
+	dropUnbalanced(&u, names.GatewayRouter(g.Node.Name), g.Join)
 	g.addSNAT(&u)
 	if g.Routed {
 		g.addRouted(&u)

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
@@ -12,10 +13,10 @@ import (
 )
 
 const (
-	// refusalPolicy is the priority of the policies that send unbalanced packets to their refusal. It is the highest
-	// of all policies.
+	// refusalPolicy is the priority of the policies that send unbalanced packets to their refusal, and on gateway routers of
+	// those that drop them. It is the highest of all policies.
 	refusalPolicy = 1005
-	// refusalACL is the priority of the only ACL of the join switch.
+	// refusalACL is the priority of the ACL of the join switch that refuses. The ACLs of local VIPs precede it.
 	refusalACL = 1000
 )
 
@@ -65,4 +66,16 @@ func refuseOthers(clusterIPs []netip.Addr) (members []unit.Membership) {
 		members = append(members, unit.Membership{Parent: set, Column: "addresses", Element: address.String()})
 	}
 	return members
+}
+
+// dropUnbalanced makes a gateway router drop packets from outside to cluster IPs that no load balancer takes: to ports without a
+// service, and to local VIPs without a backend on the node. Without it, they leave again by the default route.
+func dropUnbalanced(u *unit.Unit, router string, networks []netip.Prefix) {
+	for _, like := range families {
+		if slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Addr().Is4() == like.Is4() }) {
+			set := names.ClusterIPs(names.Family(like))
+			addPolicyTo(u, router, &nbdb.LogicalRouterPolicy{UUID: unit.UUID(nbdb.LogicalRouterPolicyTable, router+" "+set),
+				Priority: refusalPolicy, Match: ovnexpr.ToSet(set, like), Action: nbdb.LogicalRouterPolicyActionDrop})
+		}
+	}
 }

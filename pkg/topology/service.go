@@ -68,8 +68,8 @@ func (b balancer) membership(lb string) unit.Membership {
 // service computes the parts of ServiceUnit.
 type service struct{ facts.Service }
 
-// ServiceUnit returns a unit with the load balancers of a service in the groups that every node has, and the values
-// of their variables on each node. It also makes the cluster IPs refuse packets for other ports.
+// ServiceUnit returns a unit with the load balancers of a service in the groups that every node has or in those of single
+// nodes, and the values of their variables on each node. It also makes the cluster IPs refuse packets for other ports.
 func ServiceUnit(read facts.Service) unit.Unit {
 	s := service{read}
 	u := unit.Unit{Key: ServiceKey(s.Namespace, s.Name)}
@@ -83,6 +83,7 @@ func ServiceUnit(read facts.Service) unit.Unit {
 		u.Members = append(u.Members, s.values(variables)...)
 	}
 	u.Members = append(u.Members, refuseOthers(s.ClusterIPs)...)
+	s.addLocalDrops(&u)
 	return u
 }
 
@@ -126,7 +127,7 @@ func (v vips) set(b balancer, vip, backends string) {
 }
 
 // render returns the vips of each balancer of a protocol. A node's own address or backends are represented by the name of a
-// variable, which render adds to variables, or with affinity they are texts of the node's own balancer.
+// variable, which render adds to variables. With affinity, and at local VIPs, they are texts of the node's own balancer.
 func (s service) render(protocol facts.Protocol) (all vips, variables []variable) {
 	all = vips{}
 	noted := map[string]bool{}
@@ -143,7 +144,11 @@ func (s service) render(protocol facts.Protocol) (all vips, variables []variable
 		for _, vip := range port.VIPs {
 			backends := familyOf(vip.Addr(), port.Backends)
 			differs := len(backends) > 0 && vip.From != facts.FromAll
-			if s.AffinityTimeout > 0 && (vip.OnNode() || differs) {
+			switch {
+			case differs && isLocal(vip):
+				s.renderLocal(all, protocol, vip, backends)
+				continue
+			case s.AffinityTimeout > 0 && (vip.OnNode() || differs):
 				s.renderOnNodes(all, vip, backends)
 				continue
 			}

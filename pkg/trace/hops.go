@@ -97,7 +97,7 @@ func (h *hopper) step(s Step) {
 		h.add(s.Datapath, fmt.Sprintf("source becomes %s (%s)", s.Translated, o), o)
 	case row.Table == "Logical_Router_Policy" && o.Kind == kinds[topology.KindEgressIP] && !s.has("drop;"):
 		h.add(s.Datapath, fmt.Sprintf("%s sends it to the node that carries its address", o), o)
-	case row.Table == "Logical_Router_Policy" && o.Kind == kinds[topology.KindGateway]:
+	case row.Table == "Logical_Router_Policy" && o.Kind == kinds[topology.KindGateway] && !s.has("drop;"):
 		h.add(s.Datapath, "to the node itself, by its management port", o)
 	case row.Table == "Logical_Router_Static_Route" && s.has("drop;"):
 		h.add(s.Datapath, "discarded by a route", o)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -212,6 +213,9 @@ func (j judge) dropped() Verdict {
 	switch {
 	case strings.Contains(last.Stage, "_acl_"):
 		s, row := j.lastDecision()
+		if row.Owner.Kind() == topology.KindService {
+			return j.notLocal()
+		}
 		return j.byPolicy(s, row)
 	case strings.Contains(last.Stage, "port_sec"):
 		return Verdict{Result: Dropped, By: Object{Kind: "Pod", Namespace: j.From.Namespace, Name: j.From.Name},
@@ -224,6 +228,9 @@ func (j judge) dropped() Verdict {
 	case last.Stage == "lr_in_policy":
 		if row, ok := j.rows[last.Flow]; ok {
 			o := objectOf(row)
+			if row.Owner.Kind() == topology.KindGateway {
+				return j.unbalanced()
+			}
 			return Verdict{Result: Dropped, By: o, Why: fmt.Sprintf("%s drops it on router %s", o, last.Datapath) + whyDropped(row, o)}
 		}
 	case last.Stage == "ls_in_l2_unknown", last.Stage == "ls_in_l2_lkup":
@@ -262,22 +269,34 @@ func (j judge) destination() string {
 // noRoute is about a packet that a router discards.
 func (j judge) noRoute(last Step) Verdict {
 	for _, nowhere := range topology.Nowhere() {
-		if !strings.Contains(last.Match, nowhere.Addr().String()) {
-			continue
+		if strings.Contains(last.Match, nowhere.Addr().String()) {
+			return j.notLocal()
 		}
-		v := Verdict{Result: Dropped, Why: "no endpoint on this node, and the service's traffic policy is Local"}
-		if b := j.To.Balanced; b != nil {
-			v.By = Object{Kind: "Service", Namespace: b.Namespace, Name: b.Name}
-			v.Why = fmt.Sprintf("%s has traffic policy Local, and no ready endpoint is on this node", v.By)
-		}
-		return v
 	}
 	if j.To.Kind == Service && !translates(j.Trace) {
-		v := j.noPort()
-		v.Result = Dropped
-		return v
+		return j.unbalanced()
 	}
 	return Verdict{Result: Dropped, Why: fmt.Sprintf("router %s has no route to %s", last.Datapath, j.destination())}
+}
+
+// notLocal is about a packet to a service with policy Local from a node without an endpoint.
+func (j judge) notLocal() Verdict {
+	b := j.To.Balanced
+	if b == nil {
+		return Verdict{Result: Dropped, Why: "no endpoint on this node, and the service's traffic policy is Local"}
+	}
+	by := Object{Kind: "Service", Namespace: b.Namespace, Name: b.Name}
+	return Verdict{Result: Dropped, By: by, Why: fmt.Sprintf("%s has traffic policy Local, and no ready endpoint is on this node", by)}
+}
+
+// unbalanced is about a packet to a service that no load balancer of the node takes, and that a router drops.
+func (j judge) unbalanced() Verdict {
+	if j.To.Balanced != nil && j.To.Balanced.chooses(j.Question, j.Port) == facts.FromLocal {
+		return j.notLocal()
+	}
+	v := j.noPort()
+	v.Result = Dropped
+	return v
 }
 
 // byPolicy is about a packet that an ACL drops.
