@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -253,6 +254,69 @@ func TestServiceWithoutEndpoints(t *testing.T) {
 	})
 	bed.remove(t, server)
 	each(refused)
+}
+
+// TestLocalServiceFollowsItsEndpoints checks that a service with internal policy Local drops calls, over all protocols and families,
+// while the client's node has no endpoint, and works as soon as it has one. That holds for a UDP client that keeps its port, although
+// conntrack remembers all packets of a node with a policy. Other ports refuse.
+func TestLocalServiceFollowsItsEndpoints(t *testing.T) {
+	client := labelled(bed.peerPod("svc-stay-client", "n2"), "svc-stay-client")
+	elsewhere := labelled(bed.peerPod("svc-stay-elsewhere", "n1"), "svc-stay")
+	stay := service("svc-stay", "svc-stay", func(s *corev1.ServiceSpec) {
+		s.InternalTrafficPolicy = new(corev1.ServiceInternalTrafficPolicyLocal)
+	})
+	bed.create(t, stay, &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "svc-stay"},
+		Spec: networkingv1.NetworkPolicySpec{PodSelector: app("svc-stay-client"),
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}})
+	bed.run(t, client, elsewhere)
+	each := func(port uint16, check func(one called) error) {
+		t.Helper()
+		for _, text := range stay.Spec.ClusterIPs {
+			for _, protocol := range []string{"tcp", "udp"} {
+				var more []string
+				if protocol == "udp" {
+					more = append(more, "--from=40078")
+				}
+				to := netip.AddrPortFrom(netip.MustParseAddr(text), port)
+				eventually(t, 20*time.Second, func() error {
+					all, err := bed.podCaller(client).call(t.Context(), protocol, to, 1, more...)
+					if err != nil {
+						return err
+					}
+					if err = check(all[0]); err != nil {
+						return fmt.Errorf("%s %s: %w", protocol, to, err)
+					}
+					return nil
+				})
+			}
+		}
+	}
+	dropped := func(one called) error {
+		if one.Error == "" || one.Refused {
+			return fmt.Errorf("%+v, want no answer", one)
+		}
+		return nil
+	}
+	refused := func(one called) error {
+		if !one.Refused {
+			return fmt.Errorf("%+v, want a refusal", one)
+		}
+		return nil
+	}
+	for _, name := range []string{"svc-stay-1", "svc-stay-2"} {
+		each(80, dropped)
+		each(81, refused)
+		near := labelled(bed.peerPod(name, "n2"), "svc-stay")
+		bed.run(t, near)
+		each(80, func(one called) error {
+			_, err := answered([]called{one}, []string{near.Name})
+			return err
+		})
+		bed.remove(t, near)
+	}
+	each(80, dropped)
+	bed.remove(t, elsewhere)
+	each(80, refused)
 }
 
 // TestServiceAffinity checks that a client with affinity stays with a backend at each address of a service, from its

@@ -130,7 +130,8 @@ func (c *cluster) serviceOf(i, first, backends int, from facts.Choice) unit.Unit
 		port.Backends = append(port.Backends, facts.Backend{AddrPort: netip.AddrPortFrom(c.podAddress(pod), 8080),
 			Node: nodeName(pod % c.size.Nodes)})
 	}
-	service := facts.Service{Namespace: serviceNamespace, Name: serviceName(i), Ports: []facts.ServicePort{port}}
+	service := facts.Service{Namespace: serviceNamespace, Name: serviceName(i), Ports: []facts.ServicePort{port},
+		ClusterIPs: []netip.Addr{address.Addr()}}
 	if from != facts.FromAll {
 		for n := range c.size.Nodes {
 			service.Nodes = append(service.Nodes, facts.ServiceNode{Name: nodeName(n), Chassis: chassisName(n)})
