@@ -235,7 +235,8 @@ func TestReconcile(t *testing.T) {
 			objects: slices.Concat(aNode("n1", "192.0.2.1"), aNode("n2", "192.0.2.2"), aNode("n3", "192.0.2.3"), []client.Object{
 				aService(dual, onNode, func(s *corev1.Service) {
 					s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP})
-				}), aSlice("web-1", "10.244.0.3@n1", "10.244.0.4@n1", "10.244.1.3@n2", "10.244.9.3@absent", "10.244.9.4"), aSlice("web-2", "fd01::3@n2")}),
+				}), aSlice("web-1", "10.244.0.3@n1", "10.244.0.4@n1", "10.244.1.3@n2", "10.244.9.3@absent", "10.244.9.4"),
+				aSlice("web-2", "fd01::3@n2")}),
 			want: kindtest.Outcome{Units: applied(
 				balancer("TCP", "cluster", "10.96.0.10:443: [fd02::a]:443:"),
 				balancer("TCP", "cluster_of_n1", "10.96.0.10:80:10.244.0.3:8080,10.244.0.4:8080"),

@@ -12,7 +12,7 @@ import (
 )
 
 // Changes of the endpoints of a service that stays on its node make ovn-northd recompute nothing, also if a node gets its first
-// endpoint or loses its last. northd's flows are those that it computes from nothing.
+// endpoint or loses its last. A computation from nothing gives the same flows.
 func TestLocalEndpointsAreIncremental(t *testing.T) {
 	all := goldens(t)
 	g := all[slices.IndexFunc(all, func(g golden) bool { return g.name == "local" })]

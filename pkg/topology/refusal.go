@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// refusalPolicy is the priority of the policies that send unbalanced packets to their refusal, and on gateway routers of
-	// those that drop them. It is the highest of all policies.
+	// refusalPolicy is the priority of the policies that send unbalanced packets to their refusal, or on gateway routers drop
+	// them. It is the highest of all policies.
 	refusalPolicy = 1005
 	// refusalACL is the priority of the ACL of the join switch that refuses. The ACLs of local VIPs precede it.
 	refusalACL = 1000

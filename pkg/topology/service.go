@@ -68,8 +68,8 @@ func (b balancer) membership(lb string) unit.Membership {
 // service computes the parts of ServiceUnit.
 type service struct{ facts.Service }
 
-// ServiceUnit returns a unit with the load balancers of a service in the groups that every node has or in those of single
-// nodes, and the values of their variables on each node. It also makes the cluster IPs refuse packets for other ports.
+// ServiceUnit returns a unit with the load balancers of a service in the groups that every node has or in the groups of
+// single nodes, and the values of their variables on each node. It also makes the cluster IPs refuse packets for other ports.
 func ServiceUnit(read facts.Service) unit.Unit {
 	s := service{read}
 	u := unit.Unit{Key: ServiceKey(s.Namespace, s.Name)}

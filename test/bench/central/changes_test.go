@@ -60,7 +60,9 @@ func (w *world) locals(watcher *probe.Agent, first, n int) {
 	} {
 		w.change(watcher, c.name, n, func(i int) { w.one(w.serviceOf(first+i, c.from+i, c.all, facts.FromLocal)) })
 	}
-	w.change(watcher, "service, local, goes", n, func(i int) { w.one(unit.Unit{Key: topology.ServiceKey(serviceNamespace, serviceName(first+i))}) })
+	w.change(watcher, "service, local, goes", n, func(i int) {
+		w.one(unit.Unit{Key: topology.ServiceKey(serviceNamespace, serviceName(first+i))})
+	})
 }
 
 // watch connects an agent that watches everything.
