@@ -22,4 +22,5 @@
 //     2 management, 16..32767 pods; ports of the cluster router 1 join, 16+ID nodes.
 //   - A pod's port has port security for exactly its own addresses.
 //   - A service is one load balancer per protocol in the group clusterLBGroup, which every node's switch has.
+//     Where nodes differ, it has templates. A local cluster IP has a load balancer on each node with an endpoint (local.go).
 package topology
