@@ -100,6 +100,9 @@ type Env struct {
 	// addresses in it. Package pod sets these functions.
 	Restore       func(ctx context.Context) error
 	AddressedPods func() []types.NamespacedName
+	// PodsLackAddress reports whether pods of a node find no address in the node's subnets. Only a zone's operator records
+	// that. Package pod sets the function.
+	PodsLackAddress func(node string) bool
 
 	Observed Observed
 	Settings Settings

@@ -52,6 +52,9 @@ func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan facts.P
 	if settings.Gateway.Move, err = r.turn(ctx, nn, maxMoving); err != nil {
 		return nil, false, spec, err
 	}
+	if r.Zone.Elsewhere(nn) {
+		settings.Full = facts.FullFamilies(nn)
+	}
 	var others []networkv1alpha1.NodeNetworkSpec
 	if !facts.IsComplete(nn.Spec, plan, settings) {
 		if plan.Pending {

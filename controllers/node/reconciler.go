@@ -43,6 +43,8 @@ type Addresses interface {
 	// Idle lists leaving subnets without a pod, Lacking the families in which a pod finds no address.
 	Idle(name string) []netip.Prefix
 	Lacking(name string) []bool
+	// Known reports whether all addresses in use are recorded. Before, pods of a new process wait for no address.
+	Known() bool
 	// RemoveNode returns the owners of addresses of the node. They have lost their assignment.
 	RemoveNode(name string) (owners []string)
 }
@@ -66,6 +68,8 @@ type Reconciler struct {
 	// Wildcards lists the DNS names with wildcards that nodes observe.
 	Wildcards func(ctx context.Context) ([]string, error)
 	Zone      kind.Zone
+	// PodsLackAddress reports whether pods of a node find no address. It is needed in a zone only.
+	PodsLackAddress func(node string) bool
 
 	// choosing is held while one node chooses free values, until they are recorded. It must be locked before mu.
 	choosing sync.Mutex

@@ -28,7 +28,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Live: env.Live, Database: env.Database, Addresses: env.Addresses,
 		Events: env.Events, Triggers: env.Triggers,
 		Floating: env.Floating, SubnetsSet: &env.SubnetsSet, AddressesLost: &env.AddressesLost, PodsOutdated: &env.PodsOutdated,
-		Wildcards: func(ctx context.Context) ([]string, error) { return env.Wildcards(ctx) }, Zone: env.Zone}
+		Wildcards: func(ctx context.Context) ([]string, error) { return env.Wildcards(ctx) }, Zone: env.Zone,
+		PodsLackAddress: func(node string) bool { return env.PodsLackAddress(node) }} // package pod sets it later
 	env.WildcardsChanged.Subscribe(func(struct{}) {
 		for _, request := range r.allNodes(context.Background(), nil) {
 			r.Triggers.Enqueue(topology.KindNode, request.NamespacedName)
@@ -133,7 +134,7 @@ func unavailable(node *corev1.Node) corev1.NodeCondition {
 	return corev1.NodeCondition{}
 }
 
-// networkChanged passes changes of the spec, the chassis, the requested move and the health.
+// networkChanged passes changes of the spec, the chassis, the requested move, the requested subnets and the health.
 func networkChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
@@ -142,7 +143,12 @@ func networkChanged(e event.UpdateEvent) bool {
 	}
 	return before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
 		before.Status.Move != after.Status.Move ||
-		!equality.Semantic.DeepEqual(readyOf(before), readyOf(after))
+		!equality.Semantic.DeepEqual(readyOf(before), readyOf(after)) ||
+		!equality.Semantic.DeepEqual(fullOf(before), fullOf(after))
+}
+
+func fullOf(nn *networkv1alpha1.NodeNetwork) any {
+	return meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionSubnetsFull)
 }
 
 func readyOf(nn *networkv1alpha1.NodeNetwork) any {

@@ -13,16 +13,16 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
-// report writes the NodeNetwork's condition TopologyReady: whether the node's rows are in the database, or the
-// database's error. The agent, which writes the other conditions, includes it in Ready.
+// report writes the NodeNetwork's conditions TopologyReady and SubnetsFull. TopologyReady is whether the node's rows are in
+// the database, or the database's error. The agent, which writes the other conditions, includes it in Ready.
 func (r *Reconciler) report(ctx context.Context, nn *networkv1alpha1.NodeNetwork, applied error) error {
-	want, ok := topologyReady(applied)
-	if !ok {
-		return nil
-	}
-	want.ObservedGeneration = nn.Generation
 	patched := nn.DeepCopy()
-	if !meta.SetStatusCondition(&patched.Status.Conditions, want) {
+	changed := r.setSubnetsFull(patched)
+	if want, ok := topologyReady(applied); ok {
+		want.ObservedGeneration = nn.Generation
+		changed = meta.SetStatusCondition(&patched.Status.Conditions, want) || changed
+	}
+	if !changed {
 		return nil
 	}
 	// A merge patch replaces the list. The resource version makes it fail if it does not include the agent's last

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,4 +61,14 @@ func (r *Reconciler) follow(ctx context.Context, name types.NamespacedName) (ctr
 		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
 	}
 	return ctrl.Result{}, nil
+}
+
+// setSubnetsFull sets or removes the condition SubnetsFull of a NodeNetwork, and reports whether that changed it. While pods lack an
+// address and no family is full, the condition stays: the pods are about to get an address, or to find none again.
+func (r *Reconciler) setSubnetsFull(nn *networkv1alpha1.NodeNetwork) (changed bool) {
+	if !r.Zone.Follows() || r.Addresses.Known() && !r.PodsLackAddress(nn.Name) {
+		return meta.RemoveStatusCondition(&nn.Status.Conditions, networkv1alpha1.ConditionSubnetsFull)
+	}
+	families := r.Addresses.Lacking(nn.Name)
+	return len(families) > 0 && meta.SetStatusCondition(&nn.Status.Conditions, facts.SubnetsFull(nn, families))
 }

@@ -11,6 +11,7 @@ import (
 func (r *Reconciler) rememberFrom(origin *Reconciler) {
 	origin.holders.copyTo(&r.holders)
 	origin.restored.copyTo(&r.restored)
+	origin.lacking.copyTo(&r.lacking)
 	r.egress.Store(origin.egress.Load())
 	r.routes.Store(origin.routes.Load())
 }

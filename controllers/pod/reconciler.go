@@ -75,6 +75,7 @@ type Reconciler struct {
 
 	restored restoration
 	holders  holders
+	lacking  lacking
 	egress   atomic.Bool // there were EgressIPs or ExternalRoutes
 	routes   atomic.Bool // there were ExternalRoutes
 }
@@ -97,6 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if err != nil || !facts.WantsPort(&pod) {
 		r.holders.leave(req.NamespacedName)
+		r.setLacking(req.NamespacedName, "")
 		r.Selectors.Gone(req.NamespacedName)
 		return ctrl.Result{}, r.release(ctx, req.NamespacedName, "")
 	}
@@ -174,8 +176,10 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	}
 	switch {
 	case err == nil && r.Zone.Elsewhere(&nn):
+		r.setLacking(name, "")
 		return r.follow(ctx, pod, &nn, by)
 	case err != nil || nn.Status.Chassis == "":
+		r.setLacking(name, "")
 		return r.park(ctx, pod, by)
 	}
 	if len(nn.Spec.TransitAddresses) > 0 {
@@ -199,6 +203,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	if err != nil {
 		return r.wait(ctx, pod, err)
 	}
+	r.setLacking(name, "")
 	want := r.facts(pod, &nn, got)
 	has := given{got.Floating, r.hold(pod, addresses.translated)}
 	if err := r.addFloating(ctx, &want, &nn, has); err != nil {

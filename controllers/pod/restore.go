@@ -129,9 +129,17 @@ func (r *Reconciler) restore(ctx context.Context) error {
 	r.restorePorts(ctx, vanished, func(p *topology.PortAssignment) (node string, ok bool) {
 		return r.Addresses.NodeOf(p.Addresses), true
 	})
+	full, err := r.restoreLacking(ctx, pods.Items)
+	if err != nil {
+		return err
+	}
 	r.Addresses.Complete()
-	for _, node := range r.Addresses.IdleNodes() { // they were reconciled before the addresses were known
+	// These nodes were reconciled before the addresses were known.
+	for _, node := range r.Addresses.IdleNodes() {
 		r.vacated(node)
+	}
+	for node := range full {
+		r.Triggers.Enqueue(topology.KindNode, types.NamespacedName{Name: node})
 	}
 	return nil
 }

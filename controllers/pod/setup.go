@@ -37,7 +37,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPod); ok {
 		r.rememberFrom(origin)
 	}
-	env.Restore, env.AddressedPods = r.Restore, r.holders.pods
+	env.Restore, env.AddressedPods, env.PodsLackAddress = r.Restore, r.holders.pods, r.lacking.on
 	env.SubnetsSet.Subscribe(r.Wake)
 	env.AddressesLost.Subscribe(r.lost)
 	env.PodsOutdated.Subscribe(r.outdated)

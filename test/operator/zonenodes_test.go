@@ -21,11 +21,17 @@ import (
 // divided is a cluster with n1 in the part without a name and n2 in zone east. Both operators run.
 func divided(t *testing.T, join func(w *world, names ...string)) (w, east *world) {
 	t.Helper()
+	return dividedIn(t, join, entry("10.244.0.0/16", 24))
+}
+
+// dividedIn is a divided cluster with these networks of pods.
+func dividedIn(t *testing.T, join func(w *world, names ...string), networks ...networkv1alpha1.ClusterNetworkEntry) (w, east *world) {
+	t.Helper()
 	w = newWorld(t)
 	east = w.zone("east")
 	w.start()
 	east.start()
-	w.network(entry("10.244.0.0/16", 24))
+	w.network(networks...)
 	join(w, "n1", "n2")
 	w.zones("east")
 	w.relabel("n2", "east")

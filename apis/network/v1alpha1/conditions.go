@@ -39,6 +39,10 @@ const (
 	ConditionGatewayAccepted = "GatewayAccepted"
 	// ConditionTopologyReady of a NodeNetwork: the node's switch and its ports are in the OVN northbound database.
 	ConditionTopologyReady = "TopologyReady"
+	// ConditionSubnetsFull of a NodeNetwork in a zone: true while a pod finds no free address in the node's subnets. The
+	// reason names the families. The node gets a further subnet if another entry of clusterNetwork has one left. All
+	// other NodeNetworks do not have the condition.
+	ConditionSubnetsFull = "SubnetsFull"
 	// PodPortReady of a Pod: false while the database refuses its port. A pod whose port was never refused does not
 	// have it.
 	PodPortReady corev1.PodConditionType = GroupName + "/PortReady"
@@ -110,6 +114,10 @@ const (
 	ReasonSubnetsExhausted = "SubnetsExhausted"
 	// ReasonAddressesExhausted: no pod address is left.
 	ReasonAddressesExhausted = "AddressesExhausted"
+	// ReasonIPv4Exhausted of SubnetsFull: no IPv4 address is left.
+	ReasonIPv4Exhausted = "IPv4Exhausted"
+	// ReasonIPv6Exhausted of SubnetsFull: no IPv6 address is left.
+	ReasonIPv6Exhausted = "IPv6Exhausted"
 	// ReasonDatabaseUnavailable: the OVN or Open vSwitch database does not answer.
 	ReasonDatabaseUnavailable = "DatabaseUnavailable"
 	// ReasonMembersUnplaced: there are fewer nodes than members of OVN's databases.
