@@ -5,15 +5,15 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 )
 
 // checkChange checks what a change of the networks leaves: every network of the spec is in force, a removed network
-// leaves only while it is in use, a leaving subnet has a pod, and a full node has got a subnet of each network that has
-// one left. without are the pods without a port.
-func (o *oracle) checkChange(without []*corev1.Pod) {
+// leaves only while it is in use, and a leaving subnet has a pod.
+func (o *oracle) checkChange() {
 	if len(o.nodes) > 0 && (o.plan.Pending || len(o.plan.Clusters) != len(o.asked.Clusters)) {
 		o.complain("the networks in force are %+v, spec has %+v", o.cn.Status.Networks, o.asked.Clusters)
 	}
@@ -31,14 +31,29 @@ func (o *oracle) checkChange(without []*corev1.Pod) {
 			}
 		}
 	}
+	o.checkOutdated()
+}
+
+// checkFull checks that a full node has got a subnet of each network that has one left. A NodeNetwork has the condition
+// SubnetsFull exactly while it is in a zone and a pod waits for an address. without are the pods without a port on nodes whose
+// rows the database has.
+func (o *oracle) checkFull(without []*corev1.Pod) {
+	full := map[string]bool{}
 	for _, pod := range without {
 		node, ok := o.nodesOf[pod.Spec.NodeName]
-		if !ok || !o.mayHavePort(pod) || o.hasRoom(node) {
+		if ok && o.mayHavePort(pod) && !o.hasRoom(node) {
+			full[node.Name] = true
+			o.checkEnlarged(node, o.subnets(""))
+		}
+	}
+	for name, nn := range o.networks {
+		c := meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionSubnetsFull)
+		want := full[name] && !o.decides()
+		if o.elsewhere(name) || want == (c != nil) {
 			continue
 		}
-		o.checkEnlarged(node, all)
+		o.complain("NodeNetwork %s of zone %q has the condition %+v, although a pod waiting for an address is %t", name, o.zone, c, full[name])
 	}
-	o.checkOutdated()
 }
 
 // checkEnlarged checks that a full node has no network left that could give it a subnet.

@@ -88,8 +88,9 @@ func (o *oracle) expect() ([]unit.Unit, error) {
 	o.expectPolicies()
 	o.expectEgress()
 	o.expectLeaving()
+	o.checkFull(without)
 	if o.decides() {
-		o.checkChange(without)
+		o.checkChange()
 		o.expectLoadBalancers()
 		o.expectBGP()
 		o.expectNetworks()

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weft-network/weft/controllers/kind"
 )
 
 // scenario is a sequence of steps that random steps rarely form. It starts and ends with a quiet point, so that
@@ -53,12 +55,16 @@ func movedSlice(r *rand.Rand) []Step {
 // fullNode binds more pods to a node than the node has addresses. When some pods have ports and others wait, one
 // with a port is deleted or ends.
 func fullNode(r *rand.Rand) []Step {
-	node := aNode(r)
+	return filled(r, aNode(r), "b/q", "")
+}
+
+// filled are the steps of fullNode for a node whose rows a zone's database has.
+func filled(r *rand.Rand, node, pods string, zone kind.Zone) []Step {
 	steps := []Step{{Do: "node", Name: node}, {Do: "wait", N: 20}, {Do: "agent", Name: node, N: r.IntN(3)}}
 	for i := range moreThan {
-		steps = append(steps, Step{Do: "pod", Name: fmt.Sprintf("b/q%d", i), Node: node})
+		steps = append(steps, Step{Do: "pod", Name: fmt.Sprintf("%s%d", pods, i), Node: node})
 	}
-	return append(steps, Step{Do: "wait", N: 40}, Step{Do: "make-room", Node: node, What: oneOf(r, "", "Succeeded", "Failed")})
+	return append(steps, Step{Do: "wait", N: 40}, Step{Do: "make-room", Node: node, What: oneOf(r, "", "Succeeded", "Failed"), Zone: zone})
 }
 
 // lateStart creates a pod and replaces the process by one whose cache of pods lags behind the pod's creation.

@@ -73,7 +73,29 @@ func withZone(p Plan) Plan {
 		}
 		p.Steps = slices.Insert(p.Steps, min(len(p.Steps), 4+r.IntN(8)), steps...)
 	}
-	return sprinkled(p, r, 10+r.IntN(20), zoneChoices)
+	p = sprinkled(p, r, 10+r.IntN(20), zoneChoices)
+	if p.Shape == tightShape && r.IntN(2) == 0 {
+		p.Steps = slices.Insert(p.Steps, r.IntN(len(p.Steps)+1), fullInTheZone(r)...)
+	}
+	return p
+}
+
+// fullInTheZone fills a node of the zone between two quiet points. The administrator appends a network before, after or never.
+func fullInTheZone(r *rand.Rand) []Step {
+	node := aNode(r)
+	steps := []Step{{Do: "quiet"}, {Do: "zones", What: string(theZone)}, {Do: "zone-workloads", What: "ready"}, {Do: "node", Name: node},
+		{Do: "zone-node", Name: node, What: string(theZone)}}
+	steps = append(steps, filled(r, node, "b/z", theZone)...)
+	if at := r.IntN(2 * len(steps)); at < len(steps) {
+		steps = slices.Insert(steps, max(1, at), Step{Do: "append-network"})
+	}
+	switch r.IntN(4) {
+	case 0:
+		steps = append(steps, Step{Do: "restart", Zone: theZone}, Step{Do: "wait", N: 40})
+	case 1:
+		steps = append(steps, Step{Do: "zone-node", Name: node, What: "no"}, Step{Do: "wait", N: 40})
+	}
+	return append(steps, Step{Do: "quiet"})
 }
 
 // doZone executes an administrator's changes to the zones, and changes of the zone's workloads.
