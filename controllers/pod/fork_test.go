@@ -19,6 +19,7 @@ func TestForkHasAMemoryOfItsOwn(t *testing.T) {
 	pod, other := types.NamespacedName{Namespace: "demo", Name: "a"}, types.NamespacedName{Namespace: "demo", Name: "b"}
 	r.holders.add(pod, "demo/a/uid")
 	r.holders.wait("n1", pod)
+	r.lacking.set(pod, "n1")
 	fork := &Reconciler{}
 	fork.rememberFrom(r)
 	state := reflect.ValueOf(fork).Elem()
@@ -29,7 +30,8 @@ func TestForkHasAMemoryOfItsOwn(t *testing.T) {
 	}
 	fork.holders.take(pod, "")
 	fork.holders.wait("n1", other)
-	if len(r.holders.owners[pod]) != 1 || len(r.holders.wake("n1")) != 1 {
+	fork.lacking.set(pod, "")
+	if len(r.holders.owners[pod]) != 1 || len(r.holders.wake("n1")) != 1 || !r.lacking.on("n1") {
 		t.Error("what the fork forgot or remembered changed the original")
 	}
 }

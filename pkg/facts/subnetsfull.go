@@ -3,7 +3,6 @@ package facts
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -34,9 +33,10 @@ func SubnetsFull(nn *networkv1alpha1.NodeNetwork, families []bool) metav1.Condit
 // FullFamilies returns the families, true for IPv4, in which a NodeNetwork's condition SubnetsFull requests further
 // subnets. A condition about an earlier spec requests nothing, because the present spec may have the subnets.
 func FullFamilies(nn *networkv1alpha1.NodeNetwork) []bool {
-	c := meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionSubnetsFull)
-	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != nn.Generation {
-		return nil
+	for _, c := range nn.Status.Conditions {
+		if c.Type == networkv1alpha1.ConditionSubnetsFull && c.Status == metav1.ConditionTrue && c.ObservedGeneration == nn.Generation {
+			return slices.Clone(fullReasons[c.Reason])
+		}
 	}
-	return slices.Clone(fullReasons[c.Reason])
+	return nil
 }
