@@ -51,11 +51,11 @@ func requestOf(pod *corev1.Pod) (request alloc.Request, err error) {
 // to another pod, and the routes of a floating address outlive a port that was deleted while no operator ran. On a node
 // whose subnets are not known yet the rows stay.
 func (r *Reconciler) wait(ctx context.Context, pod *corev1.Pod, reason error) error {
+	full := ""
 	if errors.Is(reason, ipam.ErrExhausted) {
-		r.setLacking(client.ObjectKeyFromObject(pod), pod.Spec.NodeName)
-	} else {
-		r.setLacking(client.ObjectKeyFromObject(pod), "")
+		full = pod.Spec.NodeName
 	}
+	r.setLacking(client.ObjectKeyFromObject(pod), full)
 	owner := ownerOf(pod)
 	awaits := r.Addresses.Awaits(owner) // first, because an awaited claim may succeed now
 	if _, _, has := r.Addresses.Get(owner); !has && !awaits && !errors.Is(reason, alloc.ErrUnknownNode) {
