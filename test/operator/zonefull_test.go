@@ -135,7 +135,8 @@ func TestARequestForASubnetEnds(t *testing.T) {
 	}
 	p := waits("gets-a-free-address")
 	w.delete(pods[0])
-	east.port(p)
+	// The other operator reads the address in the status when the node moves.
+	w.phase(p, corev1.PodRunning, east.addresses(east.port(p))...)
 	w.full("n2", "")
 
 	p = waits("ends")
@@ -157,7 +158,7 @@ func TestARequestForASubnetEnds(t *testing.T) {
 	w.change(clusterNetwork(), func(s *networkv1alpha1.ClusterNetworkSpec) {
 		s.ClusterNetwork = append(s.ClusterNetwork, entry("10.245.0.0/24", 29))
 	})
-	w.port(p)
+	w.phase(p, corev1.PodRunning, w.addresses(w.port(p))...)
 	w.full("n2", "")
 
 	// A node that is full when it enters a zone requests its subnet there.
