@@ -4,7 +4,7 @@
 //
 //	go test -tags e2e -count=1 -timeout 50m ./test/e2e/...
 //
-// The tests need root and the lab's tools (weft-lab tools all). WEFT_E2E_LAB sets the lab's name ("e2e").
-// WEFT_E2E_KEEP=1 leaves the last lab running for inspection, and WEFT_E2E_USE=1 uses a lab that already runs. The
-// tests log the times that they measure: run with -v.
+// The tests need root and the lab's tools (weft-lab tools all). WEFT_E2E_LAB sets the lab's name ("e2e"), WEFT_E2E_NODES the
+// number of its nodes (2). WEFT_E2E_KEEP=1 leaves the last lab running for inspection, and WEFT_E2E_USE=1 uses a lab that already
+// runs. The tests log the times that they measure: run with -v.
 package e2e

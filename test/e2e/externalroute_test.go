@@ -363,13 +363,21 @@ func (p bfdPeer) write(t *testing.T, nodes []lab.Machine, routers []sideRouter) 
 	must(t, os.WriteFile(p.file, []byte(config+"}\n"), 0o600))
 }
 
-// sessions waits until so many BFD sessions of the nodes have a status.
+// sessions waits until so many BFD sessions of the nodes, in the databases of all zones, have a status.
 func (r *externalRouting) sessions(t *testing.T, status string, want int) {
 	t.Helper()
 	eventually(t, recoveryTimeout, func() error {
-		rows, err := bed.rows(t.Context(), bed.central, "ovn-nbctl", "BFD", "dst_ip,status")
+		machines, err := bed.databaseMachines(t.Context())
 		if err != nil {
 			return err
+		}
+		var rows []row
+		for _, machine := range machines {
+			of, err := bed.rows(t.Context(), machine, "ovn-nbctl", "BFD", "dst_ip,status")
+			if err != nil {
+				return err
+			}
+			rows = append(rows, of...)
 		}
 		n := 0
 		for _, row := range rows {

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,9 @@ func TestMain(m *testing.M) {
 // use is the environment variable that makes the tests use a running lab. It is also set in the process that runs
 // the tests.
 const use = "WEFT_E2E_USE"
+
+// nodesVariable is the environment variable with the number of the lab's nodes; usual are two.
+const nodesVariable = "WEFT_E2E_NODES"
 
 func run(ctx context.Context, m *testing.M) (code int, err error) {
 	if valueOf("list") != "" {
@@ -174,7 +178,13 @@ func runInLab(ctx context.Context, cluster *lab.Cluster, bare bool, elsewhere []
 	if os.Getenv("WEFT_E2E_KEEP") == "" {
 		defer func() { err = errors.Join(err, down()) }()
 	}
-	if err := cluster.Up(ctx, lab.UpOptions{Bare: bare, DNS: true}); err != nil {
+	nodes := 0
+	if text := os.Getenv(nodesVariable); text != "" {
+		if nodes, err = strconv.Atoi(text); err != nil {
+			return 0, fmt.Errorf("%s: %w", nodesVariable, err)
+		}
+	}
+	if err := cluster.Up(ctx, lab.UpOptions{Nodes: nodes, Bare: bare, DNS: true}); err != nil {
 		return 0, err
 	}
 	return runTests(ctx, elsewhere)
