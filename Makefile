@@ -158,7 +158,7 @@ bench-engine: tools ## Benchmark only the engine on a real database: speed, CPU 
 	go test -run '^$$' -bench . -benchtime 1x ./test/bench
 
 .PHONY: bench-central
-bench-central: tools ## Measure what ovn-northd and the southbound server need, in total and per change, at a size, its half and its quarter (NODES=250 PORTS=10000 LBS=2000 BENCH_FLAGS=-largest); figures in _out/central.json
+bench-central: tools ## Measure what ovn-northd and the southbound server need, in total and per change, at a size, its half and its quarter (NODES=250 PORTS=10000 LBS=2000 BENCH_FLAGS=-largest; BENCH_FLAGS="-zones 2" measures one of two parts); figures in _out/central.json
 	go test -tags e2e -count=1 -timeout 120m -v -run '^TestCentral$$' ./test/bench/central -args -nodes $(if $(filter command environment,$(firstword $(origin NODES))),$(NODES),250) -ports $(or $(PORTS),10000) -lbs $(or $(LBS),2000) $(BENCH_FLAGS)
 
 .PHONY: soak

@@ -40,7 +40,7 @@ func (w *world) agents(kind agentKind) {
 	idle := w.churn()
 	var further float64
 	for i := range *agents {
-		monitor, err := kind.monitor(w, i%w.size.Nodes)
+		monitor, err := kind.monitor(w, i*w.size.Zones%w.size.Nodes)
 		w.must(err)
 		before := w.cpu(server)
 		a, err := probe.Connect(w.central.SB.Endpoint(), monitor)
@@ -69,7 +69,7 @@ func (w *world) churn() float64 {
 	w.sync()
 	server := w.cpu(w.central.SB.PID())
 	for i := range changes {
-		u := w.pod(w.size.Ports + i/2)
+		u := w.pod(w.newPod(i / 2))
 		if i%2 == 1 {
 			u = unit.Unit{Key: u.Key}
 		}

@@ -29,6 +29,8 @@ var (
 	agents        = flag.Int("agents", 20, "agents of each kind")
 	relays        = flag.Int("relays", 0,
 		"relays of the southbound database, with and without which as many ovn-controllers as -agents are measured")
+	parts = flag.Int("zones", 1,
+		"equal parts of the network, by zones, of which one is measured; 1 means one database for all nodes")
 	last = flag.Bool("largest", false, "only the largest size, without half and quarter of it")
 	out  = flag.String("out", "_out/central.json", "result file, below the repository")
 )
@@ -43,14 +45,17 @@ func TestCentral(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sizes := Sizes(Size{*nodes, *ports, *loadBalancers})
+	sizes := Sizes(Size{*nodes, *ports, *loadBalancers, *parts})
 	if *last {
 		sizes = sizes[len(sizes)-1:]
 	}
 	result := Result{Version: version.String(), Machine: figures.Machine{CPUs: runtime.NumCPU(), LoadBefore: load, Go: runtime.Version()}}
 	for _, size := range sizes {
-		// The new pods of the rounds need addresses too.
-		if perNode := (size.Ports + 4**rounds) / size.Nodes; !ipam.IsPodAddress(subnetOf(0), nth(ipam.FirstPod(subnetOf(0)), perNode)) {
+		if size.Zones < 1 || size.Nodes%size.Zones != 0 {
+			t.Fatalf("%d nodes have no %d equal parts", size.Nodes, size.Zones)
+		}
+		perNode := (size.Ports + 4**rounds*size.Zones) / size.Nodes // with the new pods of the rounds
+		if !ipam.IsPodAddress(subnetOf(0), nth(ipam.FirstPod(subnetOf(0)), perNode)) {
 			t.Fatalf("%s: a node's /24 has no room for %d pods", size, perNode)
 		}
 		t.Run(size.String(), func(t *testing.T) { result.Runs = append(result.Runs, measure(t, size)) })
@@ -96,7 +101,9 @@ func measure(t *testing.T, size Size) Run {
 	for _, kind := range agentKinds {
 		step(t, "agents, "+kind.name, func() { w.agents(kind) })
 	}
-	step(t, "another zone", w.zones)
+	if size.Zones == 1 {
+		step(t, "another zone", w.divide)
+	}
 	return Run{Size: size, Metrics: w.found}
 }
 

@@ -22,26 +22,48 @@ func (w *world) changes() {
 	w.Helper()
 	watcher := w.watch()
 	defer watcher.Close()
-	n, pods, services := *rounds, w.size.Ports, w.size.LoadBalancers
+	n, services := *rounds, w.size.LoadBalancers
 	w.change(watcher, "nothing", n, func(int) {})
 	w.change(watcher, "heartbeat", n, w.heartbeat)
-	w.change(watcher, "pod", n, func(i int) { w.one(w.pod(pods + i)) })
+	w.change(watcher, "pod", n, func(i int) { w.one(w.pod(w.newPod(i))) })
 	w.change(watcher, "pod works", n, func(int) {
 		_, err := w.sb.Claim(1)
 		w.must(err)
 	})
-	w.change(watcher, "pod goes", n, func(i int) { w.one(unit.Unit{Key: topology.PodKey(namespaceOf(pods+i), podName(pods+i))}) })
+	w.change(watcher, "pod goes", n, func(i int) { w.one(unit.Unit{Key: w.pod(w.newPod(i)).Key}) })
+	w.firstPods(watcher, n)
 	w.change(watcher, "service", n, func(i int) { w.one(w.service(services+i, i, facts.FromAll)) })
 	w.change(watcher, "endpoints", n, func(i int) { w.one(w.service(services+i, i+1, facts.FromAll)) })
 	w.change(watcher, "service, local", n, func(i int) { w.one(w.service(services+n+i, i, facts.FromLocal)) })
 	w.locals(watcher, services+n, n)
-	w.change(watcher, "policy", n, func(i int) { w.one(policy(fmt.Sprintf("more-%d", i), inNamespace(namespaceOf(0)))) })
-	w.change(watcher, fmt.Sprintf("policy, new group of %d", min(perNamespace, pods)), max(n/5, 1), w.grouped)
-	w.change(watcher, "node", max(n/5, 1), func(i int) {
-		i += w.size.Nodes
-		w.register(i, 1, chassisName, false)
-		w.one(topology.NodeUnit(node(i)), gateway(i))
+	w.change(watcher, "policy", n, func(i int) { w.one(policy(fmt.Sprintf("more-%d", i), inNamespace(w.namespaceOf(0)))) })
+	w.change(watcher, fmt.Sprintf("policy, new group of %d", min(perNamespace, w.size.Ports)), nodeRounds(), w.grouped)
+	w.change(watcher, "node", nodeRounds(), func(i int) {
+		w.register(w.newNode(i))
+		w.one(w.nodeHere(w.newNode(i))...)
 	})
+	if w.size.Zones > 1 {
+		w.change(watcher, "pod elsewhere", n, func(i int) { w.one(w.pod(w.newPod(i) + 1)) })
+		w.change(watcher, "pod elsewhere goes", n, func(i int) { w.one(unit.Unit{Key: w.pod(w.newPod(i) + 1).Key}) })
+		w.change(watcher, "node elsewhere", nodeRounds(), func(i int) { w.join(w.newNode(i) + 1) })
+	}
+}
+
+// nodeRounds is the number of nodes that come. Each makes ovn-northd recompute everything, so they are few.
+func nodeRounds() int { return max(*rounds/5, 1) }
+
+// firstPods measures pods whose policy has no other pod on the node, so that the policy's flows come to the node's switch and go.
+func (w *world) firstPods(watcher *probe.Agent, n int) {
+	w.Helper()
+	podOf := func(i int) unit.Unit {
+		return topology.PodUnit(w.podIn(fmt.Sprintf("alone-%04d", i), w.newPod(i), w.nodeOf(w.newPod(i))))
+	}
+	for i := range n {
+		selector := inNamespace(fmt.Sprintf("alone-%04d", i))
+		w.one(append(groups(selector), policy("isolation", selector))...)
+	}
+	w.change(watcher, "pod, first of its policy on the node", n, func(i int) { w.one(podOf(i)) })
+	w.change(watcher, "pod, last of its policy on the node, goes", n, func(i int) { w.one(unit.Unit{Key: podOf(i).Key}) })
 }
 
 // locals measures changes of the endpoints of n services that balance only to the client's own node. The services are numbered
@@ -88,7 +110,7 @@ func (w *world) heartbeat(i int) {
 func (w *world) grouped(i int) {
 	w.Helper()
 	first := i * perNamespace % w.size.Ports / perNamespace * perNamespace
-	selector := facts.PodSelector{Namespace: namespaceOf(first), Pods: labels.SelectorFromSet(labels.Set{"round": strconv.Itoa(i)})}
+	selector := facts.PodSelector{Namespace: w.namespaceOf(first), Pods: labels.SelectorFromSet(labels.Set{"round": strconv.Itoa(i)})}
 	if w.extra == nil {
 		w.extra = map[int][]facts.PodSelector{}
 	}

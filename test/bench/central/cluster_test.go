@@ -21,8 +21,24 @@ import (
 // cluster describes a cluster of a size; its objects are numbered.
 type cluster struct {
 	size Size
+	// plan and zone are the facts of the cluster's networks, and of the measured part's connection to other zones.
+	plan facts.Plan
+	zone facts.Transit
 	// extra are selectors of a pod in addition to its namespace's policy.
 	extra map[int][]facts.PodSelector
+}
+
+// own reports whether a node, or a pod, is in the measured part. Nodes and pods are in the zones in turn, so each
+// namespace and each service has pods in every zone.
+func (c *cluster) own(i int) bool { return i%c.size.Zones == 0 }
+
+// newNode returns the number of the nth node that comes to the measured part. With zones, the next number is a node elsewhere.
+func (c *cluster) newNode(n int) int { return c.size.Nodes + n*c.size.Zones }
+
+// newPod returns the number of the nth pod that comes to the measured part. With zones, the next number is a pod elsewhere.
+func (c *cluster) newPod(n int) int {
+	z := c.size.Zones
+	return (c.size.Ports+z-1)/z*z + n*z
 }
 
 // The networks. Each node has its own /24, the default.
@@ -40,7 +56,6 @@ const backends = 5
 
 func nodeName(i int) string    { return fmt.Sprintf("node-%05d", i) }
 func chassisName(i int) string { return "chassis-" + nodeName(i) }
-func namespaceOf(i int) string { return fmt.Sprintf("namespace-%04d", i/perNamespace) }
 func podName(i int) string     { return fmt.Sprintf("pod-%06d", i) }
 
 // serviceNamespace is the namespace of all services.
@@ -58,9 +73,7 @@ func nth(a netip.Addr, n int) netip.Addr {
 func encapOf(i int) netip.Addr       { return nth(netip.MustParseAddr("172.16.1.0"), i) }
 func subnetOf(node int) netip.Prefix { return netip.PrefixFrom(nth(pods.Addr(), node<<8), 24) }
 
-func network() unit.Unit {
-	return topology.NetworkUnit(facts.Network{Join: []netip.Prefix{join}, Clusters: []netip.Prefix{pods}, Cluster: "bench"})
-}
+func (c *cluster) network() unit.Unit { return topology.NetworkUnit(c.plan.Network("bench")) }
 
 func node(i int) facts.Node {
 	subnets := []netip.Prefix{subnetOf(i)}
@@ -79,20 +92,45 @@ func gateway(i int) unit.Unit {
 		SNAT:     true, MTU: 1400, HostAddresses: []netip.Addr{own.Addr()}})
 }
 
-// podAddress returns a pod's address. Pods are assigned to the nodes in turn.
-func (c *cluster) podAddress(i int) netip.Addr {
-	return nth(ipam.FirstPod(subnetOf(i%c.size.Nodes)), i/c.size.Nodes)
+// podAddress returns a pod's address.
+func (c *cluster) podAddress(i int) netip.Addr { return c.addressOn(i, c.nodeOf(i)) }
+
+// nodeOf returns a pod's node. Pods are assigned to the nodes in turn.
+func (c *cluster) nodeOf(pod int) int { return pod % c.size.Nodes }
+
+func (c *cluster) addressOn(pod, node int) netip.Addr {
+	return nth(ipam.FirstPod(subnetOf(node)), pod/c.size.Nodes)
 }
 
 func (c *cluster) pod(i int) unit.Unit {
-	on, addresses := i%c.size.Nodes, []netip.Addr{c.podAddress(i)}
+	p := c.podOn(i, c.nodeOf(i))
+	if c.own(i) {
+		return topology.PodUnit(p)
+	}
+	return topology.PodElsewhereUnit(p)
+}
+
+// namespaceOf returns a pod's namespace. A pod that comes later is in the namespace of an existing pod of its node, so it joins a group
+// that is already on the node's switch.
+func (c *cluster) namespaceOf(pod int) string {
+	if pod >= c.size.Ports {
+		pod = c.nodeOf(pod)
+	}
+	return fmt.Sprintf("namespace-%04d", pod/perNamespace)
+}
+
+// podOn returns the facts of a pod on a node.
+func (c *cluster) podOn(i, on int) topology.Pod { return c.podIn(c.namespaceOf(i), i, on) }
+
+func (c *cluster) podIn(namespace string, i, on int) topology.Pod {
+	addresses := []netip.Addr{c.addressOn(i, on)}
 	selected := []unit.Key{}
-	for _, s := range append([]facts.PodSelector{inNamespace(namespaceOf(i))}, c.extra[i]...) {
+	for _, s := range append([]facts.PodSelector{inNamespace(namespace)}, c.extra[i]...) {
 		selected = append(selected, topology.PodGroupKey(s), topology.PodSetKey(s))
 	}
-	return topology.PodUnit(topology.Pod{Namespace: namespaceOf(i), Name: podName(i),
+	return topology.Pod{Namespace: namespace, Name: podName(i),
 		UID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), Node: nodeName(on), Chassis: chassisName(on),
-		Addresses: addresses, MAC: ipam.MAC(addresses), Slot: firstSlot + i/c.size.Nodes, Selected: selected})
+		Addresses: addresses, MAC: ipam.MAC(addresses), Slot: firstSlot + i/c.size.Nodes, Selected: selected}
 }
 
 // firstSlot is the first tunnel key of a pod's port.
@@ -128,12 +166,12 @@ func (c *cluster) serviceOf(i, first, backends int, from facts.Choice) unit.Unit
 	for n := range backends {
 		pod := (first + n) % c.size.Ports
 		port.Backends = append(port.Backends, facts.Backend{AddrPort: netip.AddrPortFrom(c.podAddress(pod), 8080),
-			Node: nodeName(pod % c.size.Nodes)})
+			Node: nodeName(c.nodeOf(pod))})
 	}
 	service := facts.Service{Namespace: serviceNamespace, Name: serviceName(i), Ports: []facts.ServicePort{port},
 		ClusterIPs: []netip.Addr{address.Addr()}}
 	if from != facts.FromAll {
-		for n := range c.size.Nodes {
+		for n := 0; n < c.size.Nodes; n += c.size.Zones {
 			service.Nodes = append(service.Nodes, facts.ServiceNode{Name: nodeName(n), Chassis: chassisName(n)})
 		}
 	}

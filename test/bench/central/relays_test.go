@@ -157,7 +157,7 @@ func (f *fleet) change(i int) {
 		agents[n] = m.agent.Load()
 		before[n], _ = agents[n].Updates()
 	}
-	u := f.w.pod(f.w.size.Ports + i/2)
+	u := f.w.pod(f.w.newPod(i / 2))
 	if i%2 == 1 {
 		u = unit.Unit{Key: u.Key}
 	}

@@ -24,15 +24,23 @@ type Size struct {
 	Nodes         int `json:"nodes"`
 	Ports         int `json:"ports"`         // of pods
 	LoadBalancers int `json:"loadBalancers"` // one per service
+	// Zones is the number of equal parts of the network. One of them is measured. 1 means that there are no zones.
+	Zones int `json:"zones"`
 }
 
-func (s Size) String() string { return fmt.Sprintf("%d/%d/%d", s.Nodes, s.Ports, s.LoadBalancers) }
+func (s Size) String() string {
+	text := fmt.Sprintf("%d/%d/%d", s.Nodes, s.Ports, s.LoadBalancers)
+	if s.Zones > 1 {
+		text += fmt.Sprintf(" in %d parts", s.Zones)
+	}
+	return text
+}
 
-// Sizes returns a quarter of a size, half of it, and all of it.
+// Sizes returns a quarter of a size, half of it, and all of it, in as many parts.
 func Sizes(whole Size) (all []Size) {
 	for _, part := range []int{4, 2, 1} {
 		of := func(n int) int { return max(n/part, 1) }
-		all = append(all, Size{of(whole.Nodes), of(whole.Ports), of(whole.LoadBalancers)})
+		all = append(all, Size{of(whole.Nodes), of(whole.Ports), of(whole.LoadBalancers), whole.Zones})
 	}
 	return all
 }

@@ -26,8 +26,8 @@ func TestStats(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	want := []Size{{62, 2500, 500}, {125, 5000, 1000}, {250, 10000, 2000}}
-	if got := Sizes(Size{250, 10000, 2000}); !cmp.Equal(got, want) {
+	want := []Size{{62, 2500, 500, 2}, {125, 5000, 1000, 2}, {250, 10000, 2000, 2}}
+	if got := Sizes(Size{250, 10000, 2000, 2}); !cmp.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

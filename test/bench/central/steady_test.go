@@ -25,8 +25,8 @@ func (w *world) claimAll() {
 	northd, server := w.cpu(w.central.NorthdPID()), w.cpu(w.central.SB.PID())
 	n, err := w.sb.Claim(0)
 	w.must(err)
-	if n < w.size.Ports {
-		w.Fatalf("%d ports were claimed, want one for each of the %d pods", n, w.size.Ports)
+	if pods := w.size.Ports / w.size.Zones; n < pods {
+		w.Fatalf("%d ports were claimed, want one for each of the %d pods", n, pods)
 	}
 	w.sync()
 	w.note((w.cpu(w.central.NorthdPID()) - northd).Seconds(), false, "claims of all ports, northd CPU s")

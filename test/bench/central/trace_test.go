@@ -25,7 +25,8 @@ func (w *world) traces() {
 	var took []time.Duration
 	spent := children()
 	for i := range *rounds {
-		from, to := i, i+perNamespace/2-1
+		from := i * w.size.Zones
+		to := from + (perNamespace/2-1)/w.size.Zones*w.size.Zones // of the same namespace and the same zone
 		request := trace.Request{Packets: []trace.Packet{w.packet(from, to), w.packet(to, from)}}
 		request.Packets[1].Reply = true
 		began := time.Now()
@@ -45,13 +46,13 @@ func (w *world) traces() {
 }
 
 func (w *world) port(pod int) string {
-	return names.PodPort(names.DefaultNetwork, namespaceOf(pod), podName(pod))
+	return names.PodPort(names.DefaultNetwork, w.namespaceOf(pod), podName(pod))
 }
 
 // packet returns a packet from a pod to another one on another node.
 func (w *world) packet(from, to int) trace.Packet {
-	node := nodeName(from % w.size.Nodes)
-	return trace.Packet{Chassis: chassisName(from % w.size.Nodes), Inport: w.port(from), From: w.port(from), To: names.RouterToSwitch(node),
+	node := nodeName(w.nodeOf(from))
+	return trace.Packet{Chassis: chassisName(w.nodeOf(from)), Inport: w.port(from), From: w.port(from), To: names.RouterToSwitch(node),
 		Protocol: trace.TCP, Source: w.podAddress(from), Destination: w.podAddress(to), SourcePort: 33000, DestinationPort: 8080}
 }
 

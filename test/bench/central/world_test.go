@@ -17,7 +17,6 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
-	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 	"github.com/weft-network/weft/test/bench/figures"
 	"github.com/weft-network/weft/test/bench/probe"
@@ -41,7 +40,7 @@ type world struct {
 
 func newWorld(t *testing.T, s Size) *world {
 	t.Helper()
-	w := &world{T: t, cluster: &cluster{size: s}, central: ovndbtest.StartDatabases(t), synced: make(chan int, 1<<16)}
+	w := &world{T: t, cluster: newCluster(t, s), central: ovndbtest.StartDatabases(t), synced: make(chan int, 1<<16)}
 	w.engine = ovndb.NewEngine(ovndb.Config{Schema: northbound.Schema(), Endpoints: []string{w.central.NB.Endpoint()},
 		Log: logr.Discard(), Heartbeat: time.Hour}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -120,16 +119,17 @@ func (w *world) reached() {
 }
 
 // apply writes units, many at a time, and returns when all are committed. A unit may wait for a later one.
-func (w *world) apply(n int, unitOf func(i int) unit.Unit) {
+func (w *world) apply(n int, unitsOf func(i int) []unit.Unit) {
 	w.Helper()
 	const atOnce = 100
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i := range n {
 		group.Go(func() error {
-			u := unitOf(i)
-			if err := w.engine.Apply(w.Context(), u); err != nil {
-				return fmt.Errorf("%s: %w", u.Key, err)
+			for _, u := range unitsOf(i) {
+				if err := w.engine.Apply(w.Context(), u); err != nil {
+					return fmt.Errorf("%s: %w", u.Key, err)
+				}
 			}
 			return nil
 		})
@@ -151,27 +151,37 @@ func (w *world) northd(command string, args ...string) string {
 	return text
 }
 
-// fill writes the whole cluster.
+// fill writes the whole cluster, as the operator of the measured part does.
 func (w *world) fill() {
 	w.Helper()
-	w.one(network())
-	w.apply(w.size.Nodes, func(i int) unit.Unit { return topology.NodeUnit(node(i)) })
-	w.apply(w.size.Nodes, gateway)
-	for first := 0; first < w.size.Ports; first += perNamespace {
-		w.one(groups(inNamespace(namespaceOf(first)))...)
-		w.one(policy("isolation", inNamespace(namespaceOf(first))))
+	w.one(w.network())
+	if w.size.Zones > 1 {
+		w.connect()
 	}
-	w.apply(w.size.Ports, w.pod)
-	w.apply(w.size.LoadBalancers, func(i int) unit.Unit { return w.service(i, i*backends, facts.FromAll) })
-	w.register(0, w.size.Nodes, chassisName, false)
+	w.apply(w.size.Nodes, w.node)
+	for first := 0; first < w.size.Ports; first += perNamespace {
+		w.one(groups(inNamespace(w.namespaceOf(first)))...)
+		w.one(policy("isolation", inNamespace(w.namespaceOf(first))))
+	}
+	w.apply(w.size.Ports, func(i int) []unit.Unit { return []unit.Unit{w.pod(i)} })
+	w.apply(w.size.LoadBalancers, func(i int) []unit.Unit { return []unit.Unit{w.service(i, i*backends, facts.FromAll)} })
+	var here []int
+	for i := range w.size.Nodes {
+		if w.own(i) {
+			here = append(here, i)
+		} else {
+			w.awaitChassis(i)
+		}
+	}
+	w.register(here...)
 }
 
-// register registers the chassis of nodes.
-func (w *world) register(first, n int, name func(i int) string, remote bool) {
+// register registers the chassis of nodes, as their ovn-controllers do.
+func (w *world) register(nodes ...int) {
 	w.Helper()
-	all := make([]probe.Chassis, 0, n)
-	for i := first; i < first+n; i++ {
-		all = append(all, probe.Chassis{Name: name(i), Address: encapOf(i).String(), Remote: remote})
+	all := make([]probe.Chassis, 0, len(nodes))
+	for _, i := range nodes {
+		all = append(all, probe.Chassis{Name: chassisName(i), Address: encapOf(i).String()})
 	}
 	w.must(w.sb.Register(all...))
 }

@@ -3,172 +3,140 @@
 package central
 
 import (
+	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/install/remotes"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
-	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// The rows of docs/design/0001-interconnect.md as they were planned. They make this network one of several zones. The rows of
-// pkg/topology differ in names, and have policies for egress IPs besides.
-const (
-	transitSwitch, transitRouter = "transit", "transit_router"
-	// Tunnel keys of the two datapaths; 1 and 2 are the cluster router and the join switch.
-	transitSwitchKey, transitRouterKey = 3, 4
-	// transitNodeKeys + node ID is the tunnel key of a node's port on the transit switch and, if the node is in this
-	// zone, on the transit router.
-	transitNodeKeys = 16
-	// sender is the one port through which the zone sends to others. Packets come in through the port of the
-	// destination node.
-	sender, senderKey = "zone-1", 16401
-	// The link of the two routers has no switch; its tunnel keys are 2 on both sides.
-	routerToTransit, transitToRouter, routersKey = "rtotr", "trtor", 2
-)
-
-var (
-	transitNetwork = netip.MustParsePrefix("100.88.0.0/16")
-	routersNetwork = netip.MustParsePrefix("100.89.0.0/30")
-)
-
-func transitAddress(node int) netip.Addr { return nth(transitNetwork.Addr(), 16+node) }
-
-// remoteSubnet returns a remote node's subnet, and remoteJoin its gateway router's address on the remote join
-// switch. Both ranges follow this zone's.
-func (c *cluster) remoteSubnet(i int) netip.Prefix { return subnetOf(2*c.size.Nodes + i) }
-
-func (c *cluster) remoteJoin(i int) netip.Prefix {
-	return netip.PrefixFrom(nth(join.Addr(), 2*c.size.Nodes+i+2), join.Addr().BitLen())
-}
-
-func remoteName(i int) string { return "remote-" + nodeName(i) }
-
-// remoteChassis returns a remote node's chassis by the number in its address.
-func (c *cluster) remoteChassis(number int) string {
-	return "chassis-" + remoteName(number-2*c.size.Nodes)
-}
-
-func switchRef(name string) unit.Ref {
-	return unit.Ref{Table: nbdb.LogicalSwitchTable, UUID: unit.UUID(nbdb.LogicalSwitchTable, name)}
-}
-
-func routerRef(name string) unit.Ref {
-	return unit.Ref{Table: nbdb.LogicalRouterTable, UUID: unit.UUID(nbdb.LogicalRouterTable, name)}
-}
-
-// transit returns the switch that all zones share, this zone's router on it, and the routes to this zone's pods.
-func transit() unit.Unit {
-	u := unit.Unit{Key: unit.NewKey("transit", "default"), Rows: []unit.Row{
-		{Model: &nbdb.LogicalSwitch{UUID: switchRef(transitSwitch).UUID, Name: transitSwitch,
-			OtherConfig: map[string]string{"requested-tnl-key": strconv.Itoa(transitSwitchKey),
-				"interconn-ts": transitSwitch}}},
-		// The router has many ports on one switch. Without this option northd would create flows for each pair of
-		// ports, although no port sends to another.
-		{Model: &nbdb.LogicalRouter{UUID: routerRef(transitRouter).UUID, Name: transitRouter,
-			Options: map[string]string{"requested-tnl-key": strconv.Itoa(transitRouterKey),
-				"dynamic_neigh_routers":         "true",
-				"always_learn_from_arp_request": "false"}}},
-	}}
-	addRouterPort(&u, names.ClusterRouter, routerToTransit, nth(routersNetwork.Addr(), 1), routersNetwork.Bits(),
-		routersKey, transitToRouter)
-	addRouterPort(&u, transitRouter, transitToRouter, nth(routersNetwork.Addr(), 2), routersNetwork.Bits(), routersKey, routerToTransit)
-	for _, inside := range []netip.Prefix{pods, join} {
-		addRoute(&u, transitRouter, inside, nth(routersNetwork.Addr(), 1), transitToRouter)
+// newCluster describes a cluster of a size. The measured part is the part without a name. Even without zones, the facts
+// of its connection to another zone are there, because divide adds one.
+func newCluster(t *testing.T, s Size) *cluster {
+	t.Helper()
+	cn := &networkv1alpha1.ClusterNetwork{}
+	cn.Spec.ClusterNetwork = []networkv1alpha1.ClusterNetworkEntry{{CIDR: networkv1alpha1.CIDR(pods.String()), HostPrefix: 24}}
+	cn.Spec.JoinSubnet = []networkv1alpha1.CIDR{networkv1alpha1.CIDR(join.String())}
+	for i := range max(s.Zones-1, 1) {
+		cn.Spec.Zones = append(cn.Spec.Zones, networkv1alpha1.Zone{Name: networkv1alpha1.ZoneName(fmt.Sprintf("zone-%d", i+1))})
 	}
-	addTransitPort(&u, sender, nth(transitNetwork.Addr(), 1), transitNetwork.Bits(), senderKey)
-	return u
-}
-
-// localTransit returns the port where packets of other zones enter a node.
-func localTransit(i int) unit.Unit {
-	u := unit.Unit{Key: unit.NewKey("transit", nodeName(i))}
-	address := transitAddress(i)
-	// The port's network is a single address, because northd resolves every remote node for each port that could reach it.
-	addTransitPort(&u, nodeName(i), address, address.BitLen(), transitNodeKeys+i+1)
-	return u
-}
-
-func addTransitPort(u *unit.Unit, name string, address netip.Addr, bits, key int) {
-	addRouterPort(u, transitRouter, "rtots-"+name, address, bits, key, "")
-	port := &nbdb.LogicalSwitchPort{UUID: unit.UUID(nbdb.LogicalSwitchPortTable, "tstor-"+name), Name: "tstor-" +
-		name, Type: "router", Addresses: []string{"router"},
-		Options: map[string]string{"router-port": "rtots-" + name, "requested-tnl-key": strconv.Itoa(key)}}
-	u.Rows = append(u.Rows, unit.Row{Model: port})
-	u.Members = append(u.Members, unit.Membership{Parent: switchRef(transitSwitch), Column: "ports", Element: port.UUID})
-}
-
-func addRouterPort(u *unit.Unit, router, name string, address netip.Addr, bits, key int, peer string) {
-	port := &nbdb.LogicalRouterPort{UUID: unit.UUID(nbdb.LogicalRouterPortTable, name), Name: name,
-		MAC:      ipam.MAC([]netip.Addr{address}).String(),
-		Networks: []string{netip.PrefixFrom(address, bits).String()}, Options: map[string]string{"requested-tnl-key": strconv.Itoa(key)}}
-	if peer != "" {
-		port.Peer = &peer
+	plan, err := facts.ParseClusterNetwork(cn)
+	if err != nil {
+		t.Fatal(err)
 	}
-	u.Rows = append(u.Rows, unit.Row{Model: port})
-	u.Members = append(u.Members, unit.Membership{Parent: routerRef(router), Column: "ports", Element: port.UUID})
+	zone, _ := plan.Transit(cn, "")
+	return &cluster{size: s, plan: plan, zone: zone}
 }
 
-func addRoute(u *unit.Unit, router string, to netip.Prefix, hop netip.Addr, port string) {
-	route := &nbdb.LogicalRouterStaticRoute{UUID: unit.UUID(nbdb.LogicalRouterStaticRouteTable,
-		router+" transit "+to.String()), IPPrefix: to.String(), Nexthop: hop.String(), OutputPort: &port}
-	u.Rows = append(u.Rows, unit.Row{Model: route})
-	u.Members = append(u.Members, unit.Membership{Parent: routerRef(router), Column: "static_routes", Element: route.UUID})
-}
-
-// remoteNode returns a node of another zone: a port bound to its chassis, and the routes to its pods and to its
-// gateway router.
-func (c *cluster) remoteNode(i int) unit.Unit {
-	number := c.size.Nodes + i
-	name, address := "tstor-"+remoteName(i), transitAddress(number)
-	port := &nbdb.LogicalSwitchPort{UUID: unit.UUID(nbdb.LogicalSwitchPortTable, name), Name: name, Type: "remote",
-		Addresses: []string{ipam.MAC([]netip.Addr{address}).String() + " " + address.String()},
-		Options: map[string]string{"requested-chassis": c.remoteChassis(2*c.size.Nodes + i),
-			"requested-tnl-key": strconv.Itoa(transitNodeKeys + number + 1)}}
-	u := unit.Unit{Key: unit.NewKey("transit", remoteName(i)), Rows: []unit.Row{{Model: port}},
-		Members: []unit.Membership{{Parent: switchRef(transitSwitch), Column: "ports", Element: port.UUID}}}
-	for _, to := range []netip.Prefix{c.remoteSubnet(i), c.remoteJoin(i)} {
-		// A route to a whole cluster network would be less specific than the routes by source that lead pods
-		// outside.
-		addRoute(&u, names.ClusterRouter, to, nth(routersNetwork.Addr(), 2), routerToTransit)
-		addRoute(&u, transitRouter, to, address, "rtots-"+sender)
+// node returns the rows of a node: all rows of a node of the measured part, and what its database needs of a node
+// elsewhere.
+func (c *cluster) node(i int) []unit.Unit {
+	if c.own(i) {
+		return c.nodeHere(i)
 	}
-	return u
+	return c.nodeElsewhere(i)
 }
 
-// zones makes this network one of two zones of the same size, and measures what the other zone costs.
-func (w *world) zones() {
+func (c *cluster) nodeHere(i int) []unit.Unit {
+	units := []unit.Unit{topology.NodeUnit(node(i)), gateway(i)}
+	if c.size.Zones > 1 {
+		units = append(units, c.transitNode(i, false))
+	}
+	return units
+}
+
+func (c *cluster) nodeElsewhere(i int) []unit.Unit {
+	return []unit.Unit{topology.Elsewhere(topology.NodeUnit(node(i))), topology.Elsewhere(gateway(i)), c.transitNode(i, true)}
+}
+
+// transitNode returns the rows by which a node and the nodes of other zones reach each other.
+func (c *cluster) transitNode(i int, elsewhere bool) unit.Unit {
+	nn := &networkv1alpha1.NodeNetwork{}
+	nn.Name = nodeName(i)
+	nn.Status.Chassis, nn.Status.EncapIP = chassisName(i), networkv1alpha1.IP(encapOf(i).String())
+	have := networkv1alpha1.NodeNetworkSpec{NodeID: int32(node(i).ID),
+		PodSubnets: []networkv1alpha1.CIDR{networkv1alpha1.CIDR(subnetOf(i).String())}}
+	var err error
+	if nn.Spec, err = facts.NodeSpec(have, c.plan, nil, facts.Settings{Zoned: true}); err != nil {
+		panic(err) // the plan has room for every number of a node
+	}
+	read, ok, err := facts.ParseTransitNode(nn, c.zone, elsewhere)
+	if err != nil || !ok {
+		panic(fmt.Sprint("a node has no transit addresses: ", err))
+	}
+	return topology.TransitNodeUnit(read)
+}
+
+// connect adds the switch between the zones, and starts the copy of the chassis of nodes elsewhere.
+func (w *world) connect() {
+	w.Helper()
+	w.one(topology.TransitUnit(w.zone))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		remotes.Run(w.Context(), remotes.Options{Northbound: []string{w.central.NB.Endpoint()}, Southbound: w.central.SB.Endpoint(),
+			Log: logr.Discard()})
+	}()
+	w.Cleanup(func() { <-done }) // the test's context has ended by then
+}
+
+// join adds a node of another zone, and returns when the southbound database has its chassis.
+func (w *world) join(i int) {
+	w.Helper()
+	w.one(w.nodeElsewhere(i)...)
+	w.awaitChassis(i)
+}
+
+func (w *world) awaitChassis(node int) {
+	w.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		found, err := w.sb.HasChassis(chassisName(node))
+		w.must(err)
+		if found {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.Fatalf("the southbound database has no chassis %s", chassisName(node))
+		}
+	}
+}
+
+// divide makes this network, which had no zones, one of two zones with equally many nodes. It measures what the nodes
+// of the other zone cost. That zone has no pods until the change "pod elsewhere".
+func (w *world) divide() {
 	w.Helper()
 	flows := w.flows()
-	w.one(transit())
-	w.apply(w.size.Nodes, localTransit)
+	w.connect()
+	w.apply(w.size.Nodes, func(i int) []unit.Unit { return []unit.Unit{w.transitNode(i, false)} })
 	w.sync()
 	own := w.flows()
 	w.note(float64(own-flows), true, "zone, Logical_Flow for own nodes")
-	n := max(*rounds/5, 1)
+	n, first := nodeRounds(), 2*w.size.Nodes // beyond the nodes that came
 	watcher := w.watch()
 	defer watcher.Close()
-	w.change(watcher, "remote node", n, w.join)
-	w.register(2*w.size.Nodes+n, w.size.Nodes-n, w.remoteChassis, true)
-	w.apply(w.size.Nodes-n, func(i int) unit.Unit { return w.remoteNode(n + i) })
+	w.change(watcher, "node elsewhere", n, func(i int) { w.join(first + i) })
+	w.change(watcher, "pod elsewhere", *rounds, func(i int) { w.one(topology.PodElsewhereUnit(w.podOn(w.newPod(i), first))) })
+	w.apply(w.size.Nodes-n, func(i int) []unit.Unit { return w.nodeElsewhere(first + n + i) })
+	for i := range w.size.Nodes {
+		w.awaitChassis(first + i)
+	}
 	w.sync()
-	w.note(float64(w.flows()-own)/float64(w.size.Nodes), true, "zone, Logical_Flow for each remote node")
+	w.note(float64(w.flows()-own)/float64(w.size.Nodes), true, "zone, Logical_Flow for each node elsewhere")
 	northd, began := w.cpu(w.central.NorthdPID()), time.Now()
 	w.northd("inc-engine/recompute")
 	w.sync()
 	w.note((w.cpu(w.central.NorthdPID()) - northd).Seconds(), false, "zone, all anew, northd CPU s")
 	w.Logf("all recomputed within %s", time.Since(began))
-}
-
-// join adds a node to the other zone.
-func (w *world) join(i int) {
-	w.Helper()
-	w.register(2*w.size.Nodes+i, 1, w.remoteChassis, true)
-	w.one(w.remoteNode(i))
 }
 
 func (w *world) flows() int {
@@ -181,39 +149,55 @@ func (w *world) flows() int {
 // TestZonesReachOneAnother runs ovn-trace on the rows of a small zone, because only working rows are worth
 // measuring.
 func TestZonesReachOneAnother(t *testing.T) {
-	w := newWorld(t, Size{Nodes: 4, Ports: 8, LoadBalancers: 1})
+	w := newWorld(t, Size{Nodes: 8, Ports: 16, LoadBalancers: 1, Zones: 2})
 	w.fill()
 	w.central.RunNorthd()
-	w.one(transit())
-	w.apply(w.size.Nodes, localTransit)
-	w.register(2*w.size.Nodes, w.size.Nodes, w.remoteChassis, true)
-	w.apply(w.size.Nodes, w.remoteNode)
 	w.sync()
-	remote, node := w.size.Nodes-1, 1
-	pod, there := names.PodPort(names.DefaultNetwork, namespaceOf(node), podName(node)), ipam.FirstPod(w.remoteSubnet(remote))
+	const here, there = 2, 5 // a pod and its node in the measured part, and a pod and its node elsewhere
+	port := w.port(here)
+	leave := path{on: nodeName(here), inport: port, source: ipam.MAC([]netip.Addr{w.podAddress(here)}).String(),
+		destination: ipam.MAC([]netip.Addr{ipam.Gateway(subnetOf(here))}).String()}
+	enter := path{on: names.TransitSwitch, inport: names.TransitSwitchPort(nodeName(there)),
+		destination: ipam.MAC([]netip.Addr{w.transitAddress(here)}).String()}
+	tunnel, answer := `output("`+names.TransitSwitchPort(nodeName(there))+`")`, []string{"est,rpl", "est,rpl", "est,rpl"}
 	for what, c := range map[string]struct {
-		on, inport string
-		mac        netip.Addr // address whose MAC is the destination
-		from, to   netip.Addr
-		port, want string
+		path
+		from, to netip.Addr
+		port     int
+		states   []string // of connection tracking; nil is a new connection
+		want     string
 	}{
-		"a pod to a pod of another zone": {nodeName(node), pod, ipam.Gateway(subnetOf(node)), w.podAddress(node),
-			there, "8080", `output("tstor-` + remoteName(remote) + `")`},
-		"its answer": {transitSwitch, "tstor-" + remoteName(remote), transitAddress(node), there,
-			w.podAddress(node), "8080", `output("` + pod + `")`},
-		"an answer for a gateway router of another zone": {nodeName(node), pod, ipam.Gateway(subnetOf(node)),
-			w.podAddress(node), w.remoteJoin(remote).Addr(), "30000",
-			`output("tstor-` + remoteName(remote) + `")`},
+		"a pod to a pod elsewhere": {leave, w.podAddress(here), w.podAddress(there), 8080, nil, tunnel},
+		"its answer":               {enter, w.podAddress(there), w.podAddress(here), 33000, answer, `output("` + port + `")`},
+		"a pod elsewhere by a port that the policy allows": {enter, w.podAddress(there), w.podAddress(here), 8080, nil,
+			`output("` + port + `")`},
+		"an answer for a gateway router elsewhere": {leave, w.podAddress(here), nth(join.Addr(), there+2), 30000, answer, tunnel},
 	} {
-		source := ""
-		if c.inport == pod {
-			source = " && eth.src==" + ipam.MAC([]netip.Addr{c.from}).String()
-		}
-		got := w.central.Trace(c.on, `inport=="`+c.inport+`"`+source+` && eth.dst==`+ipam.MAC(
-			[]netip.Addr{c.mac}).String()+` && ip4.src==`+c.from.String()+` && ip4.dst==`+c.to.String()+
-			` && ip.ttl==64 && tcp.dst==`+c.port, "est,rpl", "est,rpl", "est,rpl") // a namespace's pods are isolated except for replies
-		if !strings.Contains(got, c.want) {
+		if got := w.trace(c.path, c.from, c.to, c.port, c.states); !strings.Contains(got, c.want) {
 			t.Errorf("%s:\n%s\nwant %s", what, got, c.want)
 		}
 	}
+	if got := w.trace(enter, w.podAddress(there), w.podAddress(here), 9090, nil); strings.Contains(got, "output") {
+		t.Errorf("a pod elsewhere by a port that the policy does not allow:\n%s\nwant no output", got)
+	}
+}
+
+// transitAddress returns a node's address on the switch between the zones.
+func (c *cluster) transitAddress(node int) netip.Addr {
+	const base = 16 // of facts.Transit: the addresses before belong to the zones' sending ports
+	return nth(c.zone.Senders[0].Masked().Addr(), base+node+1)
+}
+
+// path is where a packet enters the logical network, with its MACs. Without a source, the packet comes from a router.
+type path struct{ on, inport, source, destination string }
+
+// trace runs ovn-trace for a TCP packet.
+func (w *world) trace(p path, from, to netip.Addr, port int, states []string) string {
+	w.Helper()
+	match := fmt.Sprintf("inport==%q && eth.dst==%s && ip4.src==%s && ip4.dst==%s && ip.ttl==64 && tcp.dst==%d",
+		p.inport, p.destination, from, to, port)
+	if p.source != "" {
+		match += " && eth.src==" + p.source
+	}
+	return w.central.Trace(p.on, match, states...)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -66,11 +65,14 @@ func (s *Southbound) Rows(table string) (int, error) {
 	return len(rows), err
 }
 
-// Chassis is a node in the southbound database. A remote chassis belongs to another southbound database.
-type Chassis struct {
-	Name, Address string
-	Remote        bool
+// HasChassis reports whether a node has a chassis.
+func (s *Southbound) HasChassis(name string) (bool, error) {
+	rows, err := s.Select(southbound, "Chassis", []any{is("name", name)}, "_uuid")
+	return len(rows) > 0, err
 }
+
+// Chassis is a node in the southbound database.
+type Chassis struct{ Name, Address string }
 
 // Register creates chassis with their tunnels in one transaction, as ovn-controllers do.
 func (s *Southbound) Register(all ...Chassis) error {
@@ -84,18 +86,16 @@ func (s *Southbound) Register(all ...Chassis) error {
 			config = append(config, []any{feature, "true"})
 		}
 		for _, key := range []string{"is-interconn", "is-remote"} {
-			config = append(config, []any{key, strconv.FormatBool(c.Remote)})
+			config = append(config, []any{key, "false"})
 		}
 		operations = append(operations,
 			map[string]any{"op": "insert", "table": "Encap", "uuid-name": encap,
 				"row": map[string]any{"type": "geneve", "ip": c.Address, "chassis_name": c.Name}},
 			map[string]any{"op": "insert", "table": "Chassis", "uuid-name": chassis,
 				"row": map[string]any{"name": c.Name, "hostname": c.Name, "encaps": []any{"named-uuid", encap},
-					"other_config": []any{"map", config}}})
-		if !c.Remote {
-			operations = append(operations, map[string]any{"op": "insert", "table": "Chassis_Private",
+					"other_config": []any{"map", config}}},
+			map[string]any{"op": "insert", "table": "Chassis_Private",
 				"row": map[string]any{"name": c.Name, "chassis": []any{"named-uuid", chassis}}})
-		}
 	}
 	_, err := s.Transact(southbound, operations...)
 	return err
