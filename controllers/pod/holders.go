@@ -109,6 +109,23 @@ func (h *holders) leave(pod types.NamespacedName) {
 	}
 }
 
+// waitingIn returns the pods of a namespace that wait for an address of an IPPool.
+func (h *holders) waitingIn(namespace string) (found []types.NamespacedName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for key, pods := range h.waiting {
+		if !strings.HasPrefix(key, waitsFor("")) {
+			continue
+		}
+		for pod := range pods {
+			if pod.Namespace == namespace {
+				found = append(found, pod)
+			}
+		}
+	}
+	return found
+}
+
 // wake removes and returns the pods that wait for an address of a node. A pod that finds none waits again.
 func (h *holders) wake(node string) []types.NamespacedName {
 	h.mu.Lock()

@@ -2,6 +2,9 @@ package pod
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,5 +25,26 @@ func TestDeletedPodsDoNotWait(t *testing.T) {
 	}
 	if woken := h.wake("n1"); len(woken) != 1 || woken[0] != stays {
 		t.Errorf("woken are %v", woken)
+	}
+}
+
+func TestPodsThatWaitInANamespace(t *testing.T) {
+	var h holders
+	for key, pod := range map[string]types.NamespacedName{
+		waitsFor("web"):   {Namespace: "a", Name: "p"},
+		waitsFor("other"): {Namespace: "a", Name: "q"},
+		"n1":              {Namespace: "a", Name: "of a node"},
+		waitsForPort(netip.MustParseAddr("203.0.113.1")): {Namespace: "a", Name: "of a port"},
+		waitsFor("far"): {Namespace: "b", Name: "elsewhere"},
+	} {
+		h.wait(key, pod)
+	}
+	found := h.waitingIn("a")
+	slices.SortFunc(found, func(x, y types.NamespacedName) int { return strings.Compare(x.Name, y.Name) })
+	if want := []types.NamespacedName{{Namespace: "a", Name: "p"}, {Namespace: "a", Name: "q"}}; !slices.Equal(found, want) {
+		t.Errorf("found %v, want %v", found, want)
+	}
+	if len(h.wake(waitsFor("web"))) != 1 {
+		t.Error("the pod does not wait any more")
 	}
 }

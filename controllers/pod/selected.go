@@ -75,11 +75,14 @@ func selectedPod(pod *corev1.Pod, namespace *metav1.PartialObjectMetadata) facts
 		Labels: pod.Labels, Ports: facts.NamedPorts(pod)}
 }
 
-// relabelled changes what selects the pods of a namespace whose labels have changed. It enqueues no pods, unless
-// namespaceChanged does anyway.
-func (r *Reconciler) relabelled(ctx context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+// relabelled changes what selects the pods of a namespace whose labels have changed. It enqueues only pods that wait for an IPPool,
+// which may select the namespace now, unless namespaceChanged enqueues all anyway.
+func (r *Reconciler) relabelled(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	if !trigger.LabelsChanged(e) || r.namespaceChanged(e) {
 		return
+	}
+	for _, pod := range r.holders.waitingIn(e.ObjectNew.GetName()) {
+		q.Add(reconcile.Request{NamespacedName: pod})
 	}
 	// the cache returns no errors once it is in sync
 	_ = r.Selectors.Relabel(ctx, e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels(), func(ctx context.Context) ([]facts.SelectedPod, error) {
