@@ -8,7 +8,7 @@ GOFLAGS_BUILD := -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/v
 LAB := go run -trimpath ./test/lab/cmd/weft-lab
 NODES ?= 2
 # ZONE_TESTS are the tests that e2e-zones runs: packets of all kinds across the zones and within them.
-ZONE_TESTS := BGP|CheckConnectivity|DNS|EgressFirewall|EgressIP|ExternalRoute|EndedPodsReleaseTheirAddresses|Gateway|HostEndpoints|HostPorts|Kills|NetworkPolicy|PathMTU|PodOfTheSameName|RequestedAddresses|ServiceAffinity|Services|ServiceWithoutEndpoints|SpoofedFramesAreDropped|Traffic|UnusedPortsAreRefused
+ZONE_TESTS := BGP|CheckConnectivity|DNS|EgressFirewall|EgressIP|ExternalRoute|EndedPodsReleaseTheirAddresses|Gateway|HostEndpoints|HostPorts|Kills|LocalServiceFollowsItsEndpoints|NetworkPolicy|PathMTU|PodOfTheSameName|RequestedAddresses|ServiceAffinity|Services|ServiceWithoutEndpoints|SpoofedFramesAreDropped|Traffic|UnusedPortsAreRefused
 NODE ?= 1
 # A failed test is repeated once, and reported at the end in either case, because OVN's daemons can abort on their own, as ovn-controller
 # 25.03 does when a port and its interface disappear at once. No test of Weft is known to need it. More than three failures are not repeated,
