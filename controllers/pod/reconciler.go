@@ -185,8 +185,11 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	if len(nn.Spec.TransitAddresses) > 0 {
 		r.restorePod(ctx, pod) // if another zone's operator gave it addresses that could not be claimed when it followed the pod
 	}
-	if err := r.checkZone(ctx, pod); err != nil {
-		return r.wait(ctx, pod, err)
+	if err := r.checkZone(ctx, pod); errors.Is(err, errRequest) {
+		// Its elements of sets, from when its node was elsewhere, go.
+		return errors.Join(r.release(ctx, name, ""), r.wait(ctx, pod, err))
+	} else if err != nil {
+		return err
 	}
 	if r.outlives(pod) {
 		if err := r.removePort(ctx, name); err != nil {
