@@ -126,7 +126,12 @@ func (r *Nodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	case !ok || !zoned || claimed:
 		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, none))
 	}
-	return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, topology.TransitNodeUnit(read)))
+	applied := r.Database.Apply(ctx, topology.TransitNodeUnit(read))
+	if refused := (*ovndb.RejectedError)(nil); errors.As(applied, &refused) {
+		// Two nodes that exchanged their IDs or subnets would wait for each other's rows for ever.
+		return ctrl.Result{}, errors.Join(applied, ovndb.IgnorePending(r.Database.Apply(ctx, none)))
+	}
+	return ctrl.Result{}, ovndb.IgnorePending(applied)
 }
 
 // claimedTwice reports whether another node has the chassis or a tunnel end of a node elsewhere. Agents report both. A port
