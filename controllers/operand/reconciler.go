@@ -175,29 +175,24 @@ func (r *Reconciler) place(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	if err := r.Client.Get(ctx, r.own(render.Central), central); client.IgnoreNotFound(err) != nil {
 		return place, false, err
 	}
-	before := nodesNoted(central)
-	wanted := max(1, int(cn.Spec.Databases.Members))
-	if wanted == 1 && central.Annotations[render.AnnotationClusters] != "" {
-		place = render.Remaining(before, zones.Nodes)
-	}
-	if len(place.Members) == 0 {
-		place = render.PlaceOutside(zones, before, wanted)
-	}
+	before := beforeOf(central)
+	place = render.PlaceOutside(zones, before, max(1, int(cn.Spec.Databases.Members)))
 	if len(place.Members) == 0 && len(zones.Before) > 0 && len(zones.Nodes) > 0 {
 		r.Events.Eventf(regarding(cn), nil, corev1.EventTypeWarning, "NoNodeForDatabases", "Apply",
 			"every node has a zone's databases, so that none can have those of the part of the cluster without a name; add a node")
 	}
 	place.Divided = render.HasRemotes(central.Spec.Template)
-	r.recordMoved(cn, "", before, zones.Nodes, place)
+	r.recordMoved(cn, "", before.Nodes, zones.Nodes, place)
 	return place, len(place.Members) > 0, nil
 }
 
-// nodesNoted returns the nodes of databases by slot.
-func nodesNoted(central *appsv1.StatefulSet) []string {
-	if noted := central.Annotations[render.AnnotationNode]; noted != "" {
-		return strings.Split(noted, ",")
+// beforeOf returns where databases are, by the annotations of their StatefulSet.
+func beforeOf(central *appsv1.StatefulSet) (before render.Before) {
+	if nodes := central.Annotations[render.AnnotationNode]; nodes != "" {
+		before.Nodes = strings.Split(nodes, ",")
 	}
-	return nil
+	before.Clustered = central.Annotations[render.AnnotationClusters] != ""
+	return before
 }
 
 // recordMoved records an event for members whose node is gone. of names the zone, like " of zone east".

@@ -41,20 +41,19 @@ func (r *Reconciler) zoneFacts(ctx context.Context, cn *networkv1alpha1.ClusterN
 }
 
 // zonesThere returns the zones that have workloads.
-func (r *Reconciler) zonesThere(ctx context.Context) (map[string]render.ZoneBefore, error) {
+func (r *Reconciler) zonesThere(ctx context.Context) (map[string]render.Before, error) {
 	var databases appsv1.StatefulSetList
 	var operators appsv1.DeploymentList
 	ofZones, own := client.HasLabels{render.LabelZone}, client.InNamespace(r.Facts.Namespace)
 	if err := errors.Join(r.Client.List(ctx, &databases, own, ofZones), r.Client.List(ctx, &operators, own, ofZones)); err != nil {
 		return nil, err
 	}
-	there := map[string]render.ZoneBefore{}
+	there := map[string]render.Before{}
 	for i := range operators.Items {
-		there[operators.Items[i].Labels[render.LabelZone]] = render.ZoneBefore{}
+		there[operators.Items[i].Labels[render.LabelZone]] = render.Before{}
 	}
 	for i := range databases.Items {
-		there[databases.Items[i].Labels[render.LabelZone]] = render.ZoneBefore{Nodes: nodesNoted(&databases.Items[i]),
-			Clustered: databases.Items[i].Annotations[render.AnnotationClusters] != ""}
+		there[databases.Items[i].Labels[render.LabelZone]] = beforeOf(&databases.Items[i])
 	}
 	return there, nil
 }
@@ -114,7 +113,7 @@ func (r *Reconciler) zoneWorkloads(ctx context.Context, cn *networkv1alpha1.Clus
 		return nil, nil, err
 	}
 	for _, z := range cn.Spec.Zones {
-		there[string(z.Name)] = render.ZoneBefore{}
+		there[string(z.Name)] = render.Before{}
 	}
 	for _, zone := range slices.Sorted(maps.Keys(there)) {
 		operators, databases = append(operators, render.OperatorOf(zone)), append(databases, render.CentralOf(zone))

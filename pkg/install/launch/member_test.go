@@ -267,17 +267,7 @@ func TestAClusterEnds(t *testing.T) {
 	hosts := newHosts(t, ovn(t), "a", "b", "c")
 	a, b, c := hosts["a"], hosts["b"], hosts["c"]
 	all := []*host{a, b, c}
-	b.order(member.DatabaseOrder{Create: true}, all...)
-	b.run()
-	cluster := b.until("connected", connected).File.Cluster
-	for _, h := range all {
-		h.order(member.DatabaseOrder{Cluster: cluster}, all...)
-	}
-	for _, h := range []*host{a, c} {
-		h.run()
-		h.until("connected", connected)
-	}
-	b.until("one of three members", connectedWith(3))
+	cluster := b.found(a, c)
 	b.transact(`{"op":"insert","table":"Logical_Switch","row":{"name":"kept"}}`)
 	for i, h := range []*host{b, c} {
 		was := h.order(member.DatabaseOrder{Leave: true}, all...).File.Server
@@ -312,9 +302,7 @@ func TestAClusterEnds(t *testing.T) {
 	a.stop()
 	a.db = alone
 	a.run()
-	poll.Eventually(t, time.Minute, func() error {
-		return exec.Command("ovsdb-client", "list-dbs", "unix:"+filepath.Join(a.dir, "ovnnb_db.sock")).Run()
-	})
+	a.serves()
 	if rows := a.switches("ovnnb_db.sock"); !strings.Contains(rows, "kept") || !strings.Contains(rows, "late") {
 		t.Errorf("a has %s", rows)
 	}
@@ -344,17 +332,7 @@ func TestALogWithTakenBackEntries(t *testing.T) {
 	hosts := newHosts(t, ovn(t), "a", "b", "c")
 	a, b, c := hosts["a"], hosts["b"], hosts["c"]
 	all := []*host{a, b, c}
-	a.order(member.DatabaseOrder{Create: true}, all...)
-	a.run()
-	cluster := a.until("connected", connected).File.Cluster
-	for _, h := range all {
-		h.order(member.DatabaseOrder{Cluster: cluster}, all...)
-	}
-	for _, h := range []*host{b, c} {
-		h.run()
-		h.until("connected", connected)
-	}
-	a.until("one of three members", connectedWith(3))
+	a.found(b, c)
 
 	// Only a has the entry.
 	b.stop()
@@ -389,9 +367,7 @@ func TestALogWithTakenBackEntries(t *testing.T) {
 	a.stop()
 	a.db.Member = nil
 	a.run()
-	poll.Eventually(t, time.Minute, func() error {
-		return exec.Command("ovsdb-client", "list-dbs", "unix:"+filepath.Join(a.dir, "ovnnb_db.sock")).Run()
-	})
+	a.serves()
 	if have := a.switches("ovnnb_db.sock"); sorted(have) != sorted(want) {
 		t.Errorf("a has %s, had %s", have, want)
 	}
@@ -402,6 +378,32 @@ func sorted(text string) string {
 	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("[]{},", r) })
 	slices.Sort(words)
 	return strings.Join(words, " ")
+}
+
+// found creates a cluster that others join, and returns its ID.
+func (h *host) found(others ...*host) (cluster string) {
+	h.t.Helper()
+	all := append([]*host{h}, others...)
+	h.order(member.DatabaseOrder{Create: true}, all...)
+	h.run()
+	cluster = h.until("connected", connected).File.Cluster
+	for _, other := range all {
+		other.order(member.DatabaseOrder{Cluster: cluster}, all...)
+	}
+	for _, other := range others {
+		other.run()
+		other.until("connected", connected)
+	}
+	h.until("one of all members", connectedWith(len(all)))
+	return cluster
+}
+
+// serves waits until the host's server has opened its database.
+func (h *host) serves() {
+	h.t.Helper()
+	poll.Eventually(h.t, time.Minute, func() error {
+		return exec.Command("ovsdb-client", "list-dbs", "unix:"+filepath.Join(h.dir, "ovnnb_db.sock")).Run()
+	})
 }
 
 // wrote returns nil if the file of the host's database has a text.

@@ -52,7 +52,7 @@ type ZoneFacts struct {
 	// Wanted are the zones of the spec.
 	Wanted []networkv1alpha1.Zone
 	// Before has the zones that have workloads.
-	Before map[string]ZoneBefore
+	Before map[string]Before
 	// States are the zones' states in the status.
 	States []networkv1alpha1.ZoneStatus
 	Nodes  []corev1.Node
@@ -61,12 +61,20 @@ type ZoneFacts struct {
 	Networks []networkv1alpha1.NodeNetwork
 }
 
-// ZoneBefore is where a zone's databases are.
-type ZoneBefore struct {
+// Before is where databases are.
+type Before struct {
 	// Nodes are the nodes by slot. The list is empty without databases.
 	Nodes []string
 	// Clustered means that the databases are clusters.
 	Clustered bool
+}
+
+// leaving returns the place of clusters that must end, because one member is wanted. ok is false otherwise.
+func (b Before) leaving(nodes []corev1.Node, wanted int) (place Place, ok bool) {
+	if wanted == 1 && b.Clustered {
+		place = Remaining(b.Nodes, nodes)
+	}
+	return place, len(place.Members) > 0
 }
 
 // Zones is the result of NextZones.
@@ -81,11 +89,14 @@ type Zones struct {
 
 // PlaceOutside chooses the nodes of the databases of the part of the cluster without a name, like PlaceOf. It prefers
 // nodes outside zones, and never chooses a node with a zone's databases.
-func PlaceOutside(f ZoneFacts, before []string, wanted int) Place {
+func PlaceOutside(f ZoneFacts, before Before, wanted int) Place {
+	if place, ok := before.leaving(f.Nodes, wanted); ok {
+		return place
+	}
 	free := slices.DeleteFunc(slices.Clone(f.Nodes), func(n corev1.Node) bool {
-		return !slices.Contains(before, n.Name) && f.occupied(n.Name, "")
+		return !slices.Contains(before.Nodes, n.Name) && f.occupied(n.Name, "")
 	})
-	return placeBy(before, free, wanted, func(n corev1.Node) int {
+	return placeBy(before.Nodes, free, wanted, func(n corev1.Node) int {
 		if zoneOf(n, f.Wanted) == "" {
 			return ranks + rank(n)
 		}
@@ -129,10 +140,8 @@ func NextZones(f ZoneFacts, outside Place) (next Zones) {
 func (f ZoneFacts) placeIn(zone networkv1alpha1.Zone, chosen []string) Place {
 	name, members := string(zone.Name), max(1, int(zone.Databases.Members))
 	before := f.Before[name]
-	if members == 1 && before.Clustered && f.hasNode(name) {
-		if place := Remaining(before.Nodes, f.Nodes); len(place.Members) > 0 {
-			return place
-		}
+	if place, ok := before.leaving(f.Nodes, members); ok && f.hasNode(name) {
+		return place
 	}
 	return PlaceOf(before.Nodes, f.candidates(name, chosen), members)
 }

@@ -162,7 +162,7 @@ func TestKeysOfZones(t *testing.T) {
 
 // zoneFacts are nodes of no zone (n1, n2), of the zone east (e1, e2) and of the zone west (w1).
 func zoneFacts() ZoneFacts {
-	f := ZoneFacts{Before: map[string]ZoneBefore{}}
+	f := ZoneFacts{Before: map[string]Before{}}
 	for i, name := range []string{"n1", "n2", "e1", "e2", "w1"} {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": name[:1]}}}
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("192.0.2.%d", i+1)}}
@@ -176,7 +176,7 @@ func zoneFacts() ZoneFacts {
 }
 
 // on returns databases on nodes.
-func on(nodes ...string) ZoneBefore { return ZoneBefore{Nodes: nodes} }
+func on(nodes ...string) Before { return Before{Nodes: nodes} }
 
 // node returns a node of the facts.
 func (f *ZoneFacts) node(name string) *corev1.Node {
@@ -297,11 +297,11 @@ func TestNextZones(t *testing.T) {
 			f.lose("e2")
 		}, "east=n2,e1 west=w1", noPod},
 		"three become one": {"n1", func(f *ZoneFacts) {
-			f.Before["east"] = ZoneBefore{Nodes: []string{"e2", "n2", "e1"}, Clustered: true}
+			f.Before["east"] = Before{Nodes: []string{"e2", "n2", "e1"}, Clustered: true}
 		}, "east=e2,n2,e1 west=w1", noPod},
 		"three were one": {"n1", func(f *ZoneFacts) { f.Before["east"] = on("e2", "n2", "e1") }, "east=e2 west=w1", noPod},
 		"removed with three members": {"n1", func(f *ZoneFacts) {
-			f.Wanted, f.Before["east"] = f.Wanted[1:], ZoneBefore{Nodes: []string{"e2", "n2", "e1"}, Clustered: true}
+			f.Wanted, f.Before["east"] = f.Wanted[1:], Before{Nodes: []string{"e2", "n2", "e1"}, Clustered: true}
 			f.use("east")
 			f.lose("n2")
 		}, "west=w1 east=e2,e1!", ""},
@@ -384,7 +384,7 @@ func TestPlaceOutside(t *testing.T) {
 	} {
 		f := zoneFacts()
 		c.change(&f)
-		if have := strings.Join(PlaceOutside(f, strings.Fields(c.before), c.wanted).Nodes(), " "); have != c.want {
+		if have := strings.Join(PlaceOutside(f, on(strings.Fields(c.before)...), c.wanted).Nodes(), " "); have != c.want {
 			t.Errorf("%s: %q, want %q", name, have, c.want)
 		}
 	}
