@@ -40,6 +40,9 @@ func (r *rows) Apply(_ context.Context, u unit.Unit) error {
 // RowsOf returns the rows of the last unit, whichever process applied it.
 func (r *rows) RowsOf(unit.Key) ([]unit.Row, bool) { return r.last.Rows, true }
 
+// Unit returns the last unit.
+func (r *rows) Unit(unit.Key) unit.Unit { return r.last }
+
 // While an agent has not reported to a recreated NodeNetwork, the node's gateway stays, unless it was built for
 // another ID or other subnets. Another node may have those now: it would wait for its routes for ever, or share the
 // gateway's tunnel keys and addresses. A node that gets no NodeNetwork has no gateway.
@@ -52,9 +55,10 @@ func TestAGatewayStaysWithItsIDAndSubnets(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		mode   networkv1alpha1.GatewayMode
-		id     int32                // of the recreated NodeNetwork; 0 if it does not exist
-		subnet networkv1alpha1.CIDR // its subnet
-		none   bool                 // it does not exist, and the node gets none
+		id     int32                    // of the recreated NodeNetwork; 0 if it does not exist
+		subnet networkv1alpha1.CIDR     // its subnet
+		none   bool                     // it does not exist, and the node gets none
+		zone   networkv1alpha1.ZoneName // of the node at first; it enters the part without a name then
 		vacant bool
 	}{
 		"as before":                  {mode: networkv1alpha1.GatewayShared, id: 1, subnet: "10.244.0.0/24"},
@@ -65,9 +69,11 @@ func TestAGatewayStaysWithItsIDAndSubnets(t *testing.T) {
 		"another ID, Local has none": {mode: networkv1alpha1.GatewayLocal, id: 2, subnet: "10.244.0.0/24"},
 		"comes back":                 {mode: networkv1alpha1.GatewayShared},
 		"gets none":                  {mode: networkv1alpha1.GatewayShared, none: true, vacant: true},
+		"comes from another zone":    {mode: networkv1alpha1.GatewayShared, id: 1, subnet: "10.244.0.0/24", zone: "east", vacant: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nn := network(t, 1, "10.244.0.0/24")
+			nn.Spec.Zone = c.zone
 			nn.Status = networkv1alpha1.NodeNetworkStatus{Chassis: "chassis-n1",
 				Gateway: &networkv1alpha1.NodeGatewayStatus{Mode: c.mode, Bridge: "br-ex",
 					MACAddress: "02:00:00:00:00:01", Addresses: []networkv1alpha1.InterfaceAddress{"192.0.2.11/24"}}}

@@ -27,6 +27,8 @@ type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
 	// RowsOf returns a unit's rows, or the database's rows of a unit that this process has not applied.
 	RowsOf(key unit.Key) (rows []unit.Row, known bool)
+	// Unit returns the unit of a key as this process wants it. It is empty if none was applied.
+	Unit(key unit.Key) unit.Unit
 }
 
 // Reconciler reconciles a Node's gateway. Its request is the node.
@@ -100,17 +102,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // keep leaves a gateway unchanged, so that it continues to carry traffic. It removes a gateway with another ID or
-// other subnets, because another node may have these now. While the database is away, rows of another process are
-// unknown: the sweep enqueues the node again.
+// other subnets, because another node may have these now, and what this database had of the gateway while the node was
+// in another zone. While the database is away, rows of another process are unknown: the sweep enqueues the node again.
 func (r *Reconciler) keep(ctx context.Context, nn *networkv1alpha1.NodeNetwork) error {
-	if r.Zone.Elsewhere(nn) {
+	key := topology.GatewayKey(nn.Name)
+	if r.Zone.Elsewhere(nn) || topology.IsElsewhere(r.Database.Unit(key)) {
 		return r.vacate(ctx, nn.Name) // the gateway carries no traffic here
 	}
 	node, err := facts.ParseNodeNetwork(nn)
 	if err != nil {
 		return nil // the node's own controller reports the error
 	}
-	if rows, known := r.Database.RowsOf(topology.GatewayKey(nn.Name)); !known || topology.IsGatewayOf(rows, node) {
+	if rows, known := r.Database.RowsOf(key); !known || topology.IsGatewayOf(rows, node) {
 		return nil
 	}
 	return r.vacate(ctx, nn.Name)

@@ -193,3 +193,9 @@ func Elsewhere(u unit.Unit) unit.Unit {
 	}
 	return part
 }
+
+// IsElsewhere reports whether a unit is such a part: it has elements only in address sets.
+func IsElsewhere(u unit.Unit) bool {
+	return len(u.Rows) == 0 && len(u.Members) > 0 &&
+		!slices.ContainsFunc(u.Members, func(m unit.Membership) bool { return m.Parent.Table != nbdb.AddressSetTable })
+}
