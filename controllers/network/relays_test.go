@@ -1,6 +1,7 @@
 package network
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ func TestRelaysInProblems(t *testing.T) {
 		for i, state := range c.states {
 			relays = append(relays, networkv1alpha1.RelayStatus{Node: string(rune('a' + i)), State: state, Message: "gone"})
 		}
-		found := relayProblems(relays, c.wanted)
+		found := relayProblems(statusInput{relays: relays, wanted: c.wanted})
 		if c.want == "" {
 			if len(found) > 0 {
 				t.Errorf("%s: %+v", name, found)
@@ -47,5 +48,29 @@ func TestRelaysInProblems(t *testing.T) {
 			!strings.Contains(p.Message, words) || p.NextStep == "" || p.Area != networkv1alpha1.AreaDatabases {
 			t.Errorf("%s: %s: %s (%s)", name, have, p.Message, p.NextStep)
 		}
+	}
+}
+
+// TestRelaysOfZonesInProblems checks that a zone without relays degrades the network only, and that a zone without a node lacks none.
+func TestRelaysOfZonesInProblems(t *testing.T) {
+	f := statusInput{}
+	for name, node := range map[networkv1alpha1.ZoneName]string{"east": "e1", "west": ""} {
+		f.wantedZones = append(f.wantedZones, networkv1alpha1.Zone{Name: name, Databases: networkv1alpha1.Databases{
+			Relays: networkv1alpha1.Relays{Count: 2}}})
+		f.zones = append(f.zones, networkv1alpha1.ZoneStatus{Name: name, Node: node})
+	}
+	i := slices.IndexFunc(f.zones, func(z networkv1alpha1.ZoneStatus) bool { return z.Name == "east" })
+	f.zones[i].Relays = []networkv1alpha1.RelayStatus{{Node: "e2", State: networkv1alpha1.RelayUnavailable}}
+	var have []string
+	for _, p := range relayProblems(f) {
+		have = append(have, string(p.State)+" "+p.Reason+" "+p.Object+": "+p.Message)
+	}
+	want := []string{
+		"Degraded RelaysLost DaemonSet/weft-relay-zone-east: no relay of the southbound database of zone east works, so its nodes see no " +
+			"changes; unavailable relays: e2. Existing pods keep their network",
+		"Degraded RelaysUnplaced DaemonSet/weft-relay-zone-east: 1 of 2 relays of the southbound database of zone east have a node",
+	}
+	if !slices.Equal(have, want) {
+		t.Errorf("problems\n%s, want\n%s", strings.Join(have, "\n"), strings.Join(want, "\n"))
 	}
 }

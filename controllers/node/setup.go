@@ -161,17 +161,19 @@ func planChanged(e event.UpdateEvent) bool {
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
 	return !ok || !ok2 || before.Generation != after.Generation || before.Status.MTU != after.Status.MTU ||
 		!facts.SameNetworks(before.Status.Networks, after.Status.Networks) ||
-		!slices.Equal(relaysInUse(before), relaysInUse(after)) || !slices.EqualFunc(before.Status.Zones, after.Status.Zones, sameForNodes)
+		!slices.Equal(relaysInUse(before.Status.Relays), relaysInUse(after.Status.Relays)) ||
+		!slices.EqualFunc(before.Status.Zones, after.Status.Zones, sameForNodes)
 }
 
-// sameForNodes reports whether two states of a zone lead nodes to the same databases.
+// sameForNodes reports whether two states of a zone lead nodes to the same databases and relays.
 func sameForNodes(a, b networkv1alpha1.ZoneStatus) bool {
-	return a.Name == b.Name && a.Ready == b.Ready && slices.Equal(a.Addresses, b.Addresses)
+	return a.Name == b.Name && a.Ready == b.Ready && slices.Equal(a.Addresses, b.Addresses) &&
+		slices.Equal(relaysInUse(a.Relays), relaysInUse(b.Relays))
 }
 
 // relaysInUse returns the names of the relays that nodes use, and their addresses.
-func relaysInUse(cn *networkv1alpha1.ClusterNetwork) (found []string) {
-	for _, r := range cn.Status.Relays {
+func relaysInUse(relays []networkv1alpha1.RelayStatus) (found []string) {
+	for _, r := range relays {
 		if r.State.InUse() {
 			found = append(found, r.Node+" "+string(r.Address))
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
-// addZone adds the node's zone to its settings, and its relays: relays copy the database of the part without a name.
+// addZone adds the node's zone to its settings, and the relays of that zone. A node in a zone that left the spec keeps its relays.
 func (r *Reconciler) addZone(ctx context.Context, node *corev1.Node, cn *networkv1alpha1.ClusterNetwork, to *facts.Settings) error {
 	var nn networkv1alpha1.NodeNetwork
 	if len(cn.Spec.Zones) > 0 {
@@ -27,8 +27,9 @@ func (r *Reconciler) addZone(ctx context.Context, node *corev1.Node, cn *network
 		}
 	}
 	to.Zone, to.Databases = facts.NodeZone(cn, node.Labels, nn.Spec)
-	if to.Zone == "" {
-		to.Relays = facts.NodeRelays(node.Name, cn.Status.Relays)
+	to.Relays = nn.Spec.Relays
+	if relays, ok := facts.RelaysOf(cn, to.Zone); ok {
+		to.Relays = facts.NodeRelays(node.Name, relays)
 	}
 	return nil
 }

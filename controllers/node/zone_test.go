@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
@@ -146,5 +147,50 @@ func TestAConflictInAZoneIsRetried(t *testing.T) {
 	}
 	if have := b.Reconcile("", "n1"); have.Err != "" || have.Result != (ctrl.Result{RequeueAfter: trigger.FirstRetry}) {
 		t.Errorf("result %+v, error %q; want a retry after %s", have.Result, have.Err, trigger.FirstRetry)
+	}
+}
+
+// A node uses the relays of its zone. While the zone it stays in has no state, it keeps the relays that it has.
+func TestANodeUsesTheRelaysOfItsZone(t *testing.T) {
+	east := map[string]string{"zone": "east"}
+	relay := func(address networkv1alpha1.IP) []networkv1alpha1.RelayStatus {
+		return []networkv1alpha1.RelayStatus{{Node: "of " + string(address), Address: address, State: networkv1alpha1.RelayReady}}
+	}
+	for name, c := range map[string]struct {
+		labels map[string]string
+		change func(*networkv1alpha1.ClusterNetwork)
+		want   []networkv1alpha1.IP
+	}{
+		"in a zone":              {east, func(*networkv1alpha1.ClusterNetwork) {}, []networkv1alpha1.IP{"192.0.2.21"}},
+		"it leaves the zone":     {nil, func(*networkv1alpha1.ClusterNetwork) {}, []networkv1alpha1.IP{"192.0.2.20"}},
+		"a zone without a state": {east, func(cn *networkv1alpha1.ClusterNetwork) { cn.Status.Zones = nil }, []networkv1alpha1.IP{"192.0.2.29"}},
+		"a zone without relays":  {east, func(cn *networkv1alpha1.ClusterNetwork) { cn.Status.Zones[0].Relays = nil }, nil},
+	} {
+		cn := threeEntries()
+		cn.Status.Relays, cn.Status.Zones[0].Relays = relay("192.0.2.20"), relay("192.0.2.21")
+		c.change(cn)
+		nn := aNodeNetwork(inEast)
+		nn.Spec.Relays = []networkv1alpha1.IP{"192.0.2.29"}
+		b := kindtest.New(t, Kinds, topology.KindNode, nil, cn, aNode(func(n *corev1.Node) { n.Labels = c.labels }), nn)
+		b.Env.Addresses.SetNode("n1", subnetsOf(t, nn), nil)
+		if have := b.Reconcile("", "n1"); have.Err != "" {
+			t.Fatalf("%s: %s", name, have.Err)
+		}
+		if have := kindtest.Get(b, nn).Spec.Relays; !slices.Equal(have, c.want) {
+			t.Errorf("%s: n1 has relays %v, want %v", name, have, c.want)
+		}
+	}
+}
+
+// Nodes are enqueued when a relay of a zone comes into use, and not when it starts.
+func TestRelaysOfAZoneEnqueueNodes(t *testing.T) {
+	before := threeEntries()
+	before.Status.Zones[0].Relays = []networkv1alpha1.RelayStatus{{Node: "n2", Address: "192.0.2.21", State: networkv1alpha1.RelayStarting}}
+	for state, want := range map[networkv1alpha1.RelayState]bool{networkv1alpha1.RelayStarting: false, networkv1alpha1.RelayReady: true} {
+		after := before.DeepCopy()
+		after.Status.Zones[0].Relays[0].State, after.Status.Zones[0].Relays[0].Message = state, "another message"
+		if have := planChanged(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); have != want {
+			t.Errorf("a relay that becomes %s enqueues nodes: %t, want %t", state, have, want)
+		}
 	}
 }

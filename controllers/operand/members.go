@@ -57,10 +57,8 @@ func allDatabases(place render.Place) []databases {
 		}
 		all = append(all, databases{workload: render.CentralOf(z.Name), component: "central-" + z.Name, text: " of zone " + z.Name,
 			place: z.Place, status: func(s *networkv1alpha1.ClusterNetworkStatus) **networkv1alpha1.DatabasesStatus {
-				for i := range s.Zones {
-					if string(s.Zones[i].Name) == z.Name {
-						return &s.Zones[i].Databases
-					}
+				if state := stateOf(s, z.Name); state != nil {
+					return &state.Databases
 				}
 				return nil
 			}})

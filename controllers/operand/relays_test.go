@@ -36,15 +36,20 @@ func (b relayBed) expect(want string) {
 	b.Helper()
 	eventually(b.T, func() error {
 		must(b.T, api.Get(b.Context(), client.ObjectKeyFromObject(b.cn), b.cn))
-		var words []string
-		for _, r := range b.cn.Status.Relays {
-			words = append(words, r.Node+"="+string(r.State))
-		}
-		if have := strings.Join(words, " "); have != want {
+		if have := shownRelays(b.cn.Status.Relays); have != want {
 			return fmt.Errorf("relays %q, want %q", have, want)
 		}
 		return nil
 	})
+}
+
+// shownRelays returns relays as "n2=Ready n3=Starting".
+func shownRelays(relays []networkv1alpha1.RelayStatus) string {
+	var words []string
+	for _, r := range relays {
+		words = append(words, r.Node+"="+string(r.State))
+	}
+	return strings.Join(words, " ")
 }
 
 // pod plays the DaemonSet's controller and kubelet.

@@ -63,8 +63,9 @@ func (r *Reconciler) zones(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	place render.Place) (render.Place, error) {
 	next := render.NextZones(facts, place)
 	for _, name := range next.Unused {
-		if err := r.deleteIfThere(ctx, &appsv1.Deployment{ObjectMeta: r.meta(render.OperatorOf(name))},
-			&appsv1.StatefulSet{ObjectMeta: r.meta(render.CentralOf(name))}); err != nil {
+		// The databases are the last, because their workload says that the zone is still there.
+		if err := r.deleteIfThere(ctx, append(r.relayWorkloads(name), &appsv1.Deployment{ObjectMeta: r.meta(render.OperatorOf(name))},
+			&appsv1.StatefulSet{ObjectMeta: r.meta(render.CentralOf(name))})...); err != nil {
 			return place, err
 		}
 		r.Events.Eventf(cn, nil, corev1.EventTypeNormal, "ZoneRemoved", "Apply",
@@ -106,7 +107,8 @@ func (r *Reconciler) reportZones(ctx context.Context, cn *networkv1alpha1.Cluste
 	return nil
 }
 
-// zoneWorkloads returns the names of the zones' workloads, of the zones in the spec and of zones that left it.
+// zoneWorkloads returns the names of the zones' workloads, of the zones in the spec and of zones that left it. Relays count to the
+// databases.
 func (r *Reconciler) zoneWorkloads(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (operators, databases []string, err error) {
 	there, err := r.zonesThere(ctx)
 	if err != nil {
@@ -116,7 +118,8 @@ func (r *Reconciler) zoneWorkloads(ctx context.Context, cn *networkv1alpha1.Clus
 		there[string(z.Name)] = render.Before{}
 	}
 	for _, zone := range slices.Sorted(maps.Keys(there)) {
-		operators, databases = append(operators, render.OperatorOf(zone)), append(databases, render.CentralOf(zone))
+		operators = append(operators, render.OperatorOf(zone))
+		databases = append(databases, render.RelaysOf(zone), render.SourcesOf(zone), render.CentralOf(zone))
 	}
 	return operators, databases, nil
 }

@@ -311,3 +311,78 @@ func (b zoneBed) expectMembers(want string) {
 		return nil
 	})
 }
+
+// TestRelaysOfAZone follows the relay of a zone: it is used when it is ready, ends when no node uses it, and stays for the nodes of a zone
+// that left the spec. The relays outside zones are on nodes outside zones.
+func TestRelaysOfAZone(t *testing.T) {
+	ctx := t.Context()
+	b := newZoneBed(t, "east")
+	relays := relayBed{t, b.cn}
+	_, stop := start(t)
+	eventually(t, func() error { return all(ctx) })
+	b.awaitWorkloads("weft-central-east", "weft-operator-east")
+	b.pod("central-east", "z1", map[string]string{render.LabelZone: "east"})
+	b.pod("operator-east", "z2", nil)
+	b.expect("east@z1=192.0.2.12 Ready")
+
+	b.scaleRelays(1)
+	relays.scale(2) // and one node
+	b.expectRelays("z2=Starting")
+	relays.expect("n1=Starting")
+	relays.bound(render.RelaysOf("east"), "z2")
+	relays.bound(render.SourcesOf("east"), "z1")
+	relays.bound(render.Relays, "n1")
+	b.pod("relay-zone-east", "z2", nil)
+	b.expectRelays("z2=Ready")
+	relays.expect("n1=Starting")
+	pair := &corev1.Secret{}
+	must(t, api.Get(ctx, own(render.RelaySecret), pair))
+	relays.scale(0)
+	relays.expect("")
+
+	// A node uses the relay when it is no longer wanted, and when the zone leaves the spec.
+	nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "z1"}, Spec: networkv1alpha1.NodeNetworkSpec{Zone: "east",
+		Relays: []networkv1alpha1.IP{"192.0.2.13"}}}
+	must(t, api.Create(ctx, nn))
+	b.scaleRelays(0)
+	b.expectRelays("z2=Leaving")
+	b.set()
+	b.expect("")
+	awaitPass(t, render.Agents)
+	relays.bound(render.RelaysOf("east"), "z2")
+	must(t, api.Get(ctx, own(render.RelaySecret), &corev1.Secret{}))
+	nn.Spec.Zone, nn.Spec.Relays = "", nil
+	must(t, api.Update(ctx, nn))
+	b.awaitWorkloads()
+	relays.bound(render.RelaysOf("east"))
+	relays.bound(render.SourcesOf("east"))
+	eventually(t, func() error {
+		if err := api.Get(ctx, own(render.RelaySecret), &corev1.Secret{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the relays' key pair is left: %w", err)
+		}
+		return nil
+	})
+	stop()
+	b.end()
+}
+
+// scaleRelays sets the number of relays of the first zone.
+func (b zoneBed) scaleRelays(n int32) {
+	b.Helper()
+	must(b.T, api.Get(b.Context(), client.ObjectKeyFromObject(b.cn), b.cn))
+	before := b.cn.DeepCopy()
+	b.cn.Spec.Zones[0].Databases.Relays.Count = n
+	must(b.T, api.Patch(b.Context(), b.cn, client.MergeFrom(before)))
+}
+
+// expectRelays waits for the relays of the first zone: "z2=Ready".
+func (b zoneBed) expectRelays(want string) {
+	b.Helper()
+	eventually(b.T, func() error {
+		must(b.T, api.Get(b.Context(), client.ObjectKeyFromObject(b.cn), b.cn))
+		if have := shownRelays(b.cn.Status.Zones[0].Relays); have != want {
+			return fmt.Errorf("relays of the zone %q, want %q", have, want)
+		}
+		return nil
+	})
+}

@@ -8,6 +8,19 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
+// RelaysOf returns the relays of a zone's southbound database, or of the part without a name for "". ok is false if the status does not
+// have the zone, because it left the spec.
+func RelaysOf(cn *networkv1alpha1.ClusterNetwork, zone networkv1alpha1.ZoneName) (relays []networkv1alpha1.RelayStatus, ok bool) {
+	if zone == "" {
+		return cn.Status.Relays, true
+	}
+	i := slices.IndexFunc(cn.Status.Zones, func(z networkv1alpha1.ZoneStatus) bool { return z.Name == zone })
+	if i < 0 {
+		return nil, false
+	}
+	return cn.Status.Zones[i].Relays, true
+}
+
 // NodeRelays returns the addresses of the relays that a node uses, in its own order, at most RelaysOfNode. It is nil if
 // no relay is in use.
 //

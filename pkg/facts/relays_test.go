@@ -73,3 +73,14 @@ func TestNodeRelaysIsStable(t *testing.T) {
 		t.Errorf("a tenth relay changed %d of %d nodes, want about 200", changed, nodes)
 	}
 }
+
+func TestRelaysOf(t *testing.T) {
+	cn := &networkv1alpha1.ClusterNetwork{}
+	cn.Status.Relays = relays(1)
+	cn.Status.Zones = []networkv1alpha1.ZoneStatus{{Name: "east", Relays: relays(2)}, {Name: "west"}}
+	for zone, want := range map[networkv1alpha1.ZoneName]int{"": 1, "east": 2, "west": 0, "gone": -1} {
+		if have, ok := facts.RelaysOf(cn, zone); len(have) != max(0, want) || ok != (want >= 0) {
+			t.Errorf("zone %q has %d relays, %t; want %d", zone, len(have), ok, want)
+		}
+	}
+}

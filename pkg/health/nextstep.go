@@ -55,15 +55,14 @@ var nextSteps = map[string]string{
 		"two of three must reach each other. Do not delete their disks",
 	networkv1alpha1.ReasonMembersConflict: "remove the database's file from the node with the wrong " +
 		"cluster: docs/user/databases.md, Members",
-	networkv1alpha1.ReasonRelayUnavailable: "find out why the relay's pod does not work: kubectl -n weft-system get pods -l " +
-		"app.kubernetes.io/component=relay -o wide. If the node does not come back, delete its Node: Weft then " +
-		"starts the relay on another node",
-	networkv1alpha1.ReasonRelaysLost: "find out why no relay's pod works: kubectl -n weft-system get pods -l " +
-		"'app.kubernetes.io/component in (relay, relay-source)' -o wide. With spec.databases.relays.count 0 nodes use the database itself",
-	networkv1alpha1.ReasonRelaysStarting: "none, unless it stays: kubectl -n weft-system get pods -l " +
-		"'app.kubernetes.io/component in (relay, relay-source)' -o wide",
-	networkv1alpha1.ReasonRelaysUnplaced: "add nodes, label nodes as spec.databases.relays.nodeSelector requires, " +
-		"or lower spec.databases.relays.count",
+	networkv1alpha1.ReasonRelayUnavailable: "find out why the relay's pod does not work: kubectl -n weft-system get pods -o wide " +
+		"shows weft-relay-*. If the node does not come back, delete its Node: Weft then starts the relay on another node",
+	networkv1alpha1.ReasonRelaysLost: "find out why no relay's pod works: kubectl -n weft-system get pods -o wide " +
+		"shows weft-relay-* and weft-relay-source-*. With databases.relays.count 0 nodes use the database itself",
+	networkv1alpha1.ReasonRelaysStarting: "none, unless it stays: kubectl -n weft-system get pods -o wide " +
+		"shows weft-relay-* and weft-relay-source-*",
+	networkv1alpha1.ReasonRelaysUnplaced: "add nodes, label nodes as databases.relays.nodeSelector requires, " +
+		"or lower databases.relays.count, in spec or of the zone",
 	networkv1alpha1.ReasonZoneUnavailable: "find out why a pod of the zone, weft-central-* or weft-operator-*, does not work: " +
 		"kubectl -n weft-system get pods -o wide",
 	networkv1alpha1.ReasonZoneStarting: "none, unless it stays: kubectl -n weft-system get pods -o wide " +

@@ -213,23 +213,13 @@ type Zone struct {
 
 	// databases configures the zone's databases.
 	// +optional
-	Databases ZoneDatabases `json:"databases,omitempty,omitzero"`
+	Databases Databases `json:"databases,omitempty,omitzero"`
 }
 
-// ZoneDatabases configures the OVN databases of a zone.
-type ZoneDatabases struct {
-	// members is the number of the zone's nodes with a member of its databases. With 3 members the zone can be changed as
-	// long as two of them work. It can be changed at any time.
-	// +optional
-	// +kubebuilder:default=1
-	// +kubebuilder:validation:Enum=1;3
-	Members int32 `json:"members,omitempty"`
-}
-
-// Databases configures OVN's databases.
+// Databases configures OVN's databases, of a zone or of the part of the cluster without a name.
 type Databases struct {
-	// members is the number of nodes with a member of the databases. With 3 members the network can be changed as
-	// long as two of them work. It can be changed at any time.
+	// members is the number of nodes with a member of the databases. With 3 members the zone, or the part without a name,
+	// can be changed as long as two of them work. It can be changed at any time.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Enum=1;3
@@ -516,7 +506,7 @@ type ClusterNetworkStatus struct {
 	// +optional
 	Databases *DatabasesStatus `json:"databases,omitempty"`
 
-	// relays are the relays of the southbound database. It is absent without relays.
+	// relays are the relays of the southbound database of the part without a name. It is absent without relays.
 	// +optional
 	// +listType=map
 	// +listMapKey=node

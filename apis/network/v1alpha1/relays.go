@@ -16,7 +16,7 @@ type Relays struct {
 	// +kubebuilder:validation:Maximum=64
 	Count int32 `json:"count,omitempty"`
 	// nodeSelector selects the nodes that may run a relay. Empty selects all nodes. Nodes without a member of the
-	// databases are preferred.
+	// databases are preferred. The relays of a zone run on the zone's nodes, and the other relays on nodes outside zones.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`

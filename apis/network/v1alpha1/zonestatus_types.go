@@ -24,6 +24,13 @@ type ZoneStatus struct {
 	// +optional
 	Databases *DatabasesStatus `json:"databases,omitempty"`
 
+	// relays are the relays of the zone's southbound database. It is absent without relays.
+	// +optional
+	// +listType=map
+	// +listMapKey=node
+	// +kubebuilder:validation:MaxItems=128
+	Relays []RelayStatus `json:"relays,omitempty"`
+
 	// message says why they are not ready.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

@@ -31,7 +31,7 @@ type authority struct {
 var servers = map[string]func(Place) []Member{
 	"weft-nb-server": membersOfAll,
 	"weft-sb-server": membersOfAll,
-	RelaySecret:      func(p Place) []Member { return p.Relays },
+	RelaySecret:      relaysOfAll,
 }
 
 var authorities = []authority{
@@ -62,7 +62,7 @@ func Keys(namespace string, before map[string]*corev1.Secret, place Place, now t
 			if of := servers[name]; of != nil {
 				subject.Addresses = allAddresses(of(place))
 			}
-			if name == RelaySecret && len(place.Relays) == 0 {
+			if name == RelaySecret && len(subject.Addresses) == 0 {
 				continue
 			}
 			pair := pairOf(before[name])

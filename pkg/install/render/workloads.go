@@ -76,11 +76,18 @@ const (
 	ikeFile = "operands/ike.yaml"
 )
 
-// The manifests of the workloads that each zone has.
+// The manifests of the workloads that zones have, too.
 const (
 	centralFile  = "operands/central.yaml"
+	sourceFile   = "operands/relay-source.yaml"
+	relayFile    = "operands/relay.yaml"
 	operatorFile = "operator/deployment.yaml"
 )
+
+// ofZone says how a manifest becomes the workload of a zone.
+var ofZone = map[string]func(Facts, Workload){
+	centralFile: pinZone, sourceFile: sourceZone, relayFile: relayZone, operatorFile: operateZone,
+}
 
 // Workload is a Deployment, StatefulSet or DaemonSet.
 type Workload interface {
@@ -90,11 +97,15 @@ type Workload interface {
 
 // manifest is a file of config, and how it becomes a workload.
 type manifest struct {
-	file   string
-	object Workload
-	fill   func(Facts, Workload)
-	facts  Facts
+	file  string
+	empty func() Workload
+	fill  func(Facts, Workload)
+	facts Facts
 }
+
+func statefulSet() Workload { return &appsv1.StatefulSet{} }
+func daemonSet() Workload   { return &appsv1.DaemonSet{} }
+func deployment() Workload  { return &appsv1.Deployment{} }
 
 // Workloads returns the workloads in the order in which they are needed.
 func Workloads(f Facts) ([]Workload, error) {
@@ -112,29 +123,25 @@ func Workloads(f Facts) ([]Workload, error) {
 // manifests returns the manifests of the wanted workloads. A zone's workloads follow the workloads with the same file.
 func manifests(f Facts) (all []manifest) {
 	for _, m := range []manifest{
-		{centralFile, &appsv1.StatefulSet{}, pin, f},
-		{"operands/relay-source.yaml", &appsv1.DaemonSet{}, beside, f},
-		{"operands/relay.yaml", &appsv1.DaemonSet{}, relayed, f},
-		{"operands/ovs.yaml", &appsv1.DaemonSet{}, inTurn, f},
-		{"operands/ovn-controller.yaml", &appsv1.DaemonSet{}, inTurn, f},
-		{ikeFile, &appsv1.DaemonSet{}, nil, f},
-		{operatorFile, &appsv1.Deployment{}, nil, f},
-		{"agent/daemonset.yaml", &appsv1.DaemonSet{}, inTurn, f},
+		{centralFile, statefulSet, pin, f},
+		{sourceFile, daemonSet, beside, f},
+		{relayFile, daemonSet, relayed, f},
+		{"operands/ovs.yaml", daemonSet, inTurn, f},
+		{"operands/ovn-controller.yaml", daemonSet, inTurn, f},
+		{ikeFile, daemonSet, nil, f},
+		{operatorFile, deployment, nil, f},
+		{"agent/daemonset.yaml", daemonSet, inTurn, f},
 	} {
 		if m.file == ikeFile && !f.Encrypted {
 			continue
 		}
-		if relays := m.file == "operands/relay.yaml" || m.file == "operands/relay-source.yaml"; relays && len(f.Place.Relays) == 0 {
-			continue
+		ofRelays := m.file == relayFile || m.file == sourceFile
+		if !ofRelays || len(f.Place.Relays) > 0 {
+			all = append(all, m)
 		}
-		all = append(all, m)
 		for _, z := range f.Place.Zones {
-			switch {
-			case z.Frozen:
-			case m.file == centralFile:
-				all = append(all, manifest{centralFile, &appsv1.StatefulSet{}, pinZone, f.in(z)})
-			case m.file == operatorFile:
-				all = append(all, manifest{operatorFile, &appsv1.Deployment{}, operateZone, f.in(z)})
+			if fill := ofZone[m.file]; fill != nil && !z.Frozen && (!ofRelays || len(z.Place.Relays) > 0) {
+				all = append(all, manifest{m.file, m.empty, fill, f.in(z)})
 			}
 		}
 	}
@@ -147,7 +154,7 @@ func (m manifest) workload() (Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, f := m.object, m.facts
+	w, f := m.empty(), m.facts
 	if err := yaml.UnmarshalStrict(bytes.TrimSpace(text), w); err != nil {
 		return nil, fmt.Errorf("%s: %w", m.file, err)
 	}

@@ -112,7 +112,7 @@ func NextZones(f ZoneFacts, outside Place) (next Zones) {
 	for _, wanted := range f.Wanted {
 		name := string(wanted.Name)
 		zone := Zone{Name: name, NodeSelector: wanted.NodeSelector, Place: f.placeIn(wanted, chosen)}
-		status := networkv1alpha1.ZoneStatus{Name: wanted.Name}
+		status := networkv1alpha1.ZoneStatus{Name: wanted.Name, Relays: f.relaysOf(name)}
 		if len(zone.Place.Members) == 0 {
 			zone.Frozen, zone.Place = true, f.last(name)
 			status.Message = cutText(f.whyWithoutNode(wanted))
@@ -134,6 +134,17 @@ func NextZones(f ZoneFacts, outside Place) (next Zones) {
 		}
 	}
 	return next
+}
+
+// relaysOf returns the relays that the last status has of a zone. They stay, because another step changes them, unless the zone's
+// workloads are deleted.
+func (f ZoneFacts) relaysOf(zone string) []networkv1alpha1.RelayStatus {
+	for _, s := range f.States {
+		if string(s.Name) == zone && (f.hasNode(zone) || f.inUse(zone)) {
+			return s.Relays
+		}
+	}
+	return nil
 }
 
 // placeIn chooses the nodes of a zone's databases. chosen are the nodes of other databases.
@@ -281,6 +292,21 @@ func membersOfAll(p Place) []Member {
 	return all
 }
 
+// relaysOfAll returns the relays of all southbound databases, including those of zones.
+func relaysOfAll(p Place) []Member {
+	all := slices.Clone(p.Relays)
+	for _, z := range p.Zones {
+		all = append(all, z.Place.Relays...)
+	}
+	return all
+}
+
+// HasRelays reports whether there are relays, of any zone.
+func (p Place) HasRelays() bool { return len(relaysOfAll(p)) > 0 }
+
+// DatabaseNodes returns the nodes of all databases, including those of zones.
+func (p Place) DatabaseNodes() []string { return nodesOf(membersOfAll(p)) }
+
 // in returns the facts with a zone's place.
 func (f Facts) in(zone Zone) Facts {
 	f.Place, f.zone = zone.Place, &zone
@@ -309,7 +335,20 @@ func nameZone(w Workload, component, zone string) {
 		w.Spec.Selector, w.Spec.ServiceName = selector, name
 	case *appsv1.Deployment:
 		w.Spec.Selector = selector
+	case *appsv1.DaemonSet:
+		w.Spec.Selector = selector
 	}
+}
+
+// relayZone binds a zone's relays to their nodes, and sourceZone their sources.
+func relayZone(f Facts, w Workload) {
+	relayed(f, w)
+	nameZone(w, componentZoneRelays, f.zone.Name)
+}
+
+func sourceZone(f Facts, w Workload) {
+	beside(f, w)
+	nameZone(w, componentZoneSources, f.zone.Name)
 }
 
 // pinZone binds a zone's databases to their nodes. Their files are in a folder of their own, so that they never read

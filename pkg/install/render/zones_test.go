@@ -389,3 +389,23 @@ func TestPlaceOutside(t *testing.T) {
 		}
 	}
 }
+
+// TestTheStateOfAZoneKeepsItsRelays checks that the places of databases leave the relays in the status, until the zone's workloads go.
+func TestTheStateOfAZoneKeepsItsRelays(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*ZoneFacts)
+		want   string
+	}{
+		"with databases":           {func(*ZoneFacts) {}, "w1=Ready"},
+		"without a node for them":  {func(f *ZoneFacts) { f.lose("w1"); f.use("west") }, "w1=Ready"},
+		"without any node in it":   {func(f *ZoneFacts) { f.lose("w1") }, ""},
+		"without relays before it": {func(f *ZoneFacts) { f.States = nil }, ""},
+	} {
+		f := zoneFacts()
+		f.States = []networkv1alpha1.ZoneStatus{{Name: "west", Relays: before("w1=Ready")}}
+		c.change(&f)
+		if have := shown(NextZones(f, Place{}).Status[1].Relays); have != c.want {
+			t.Errorf("%s: %q, want %q", name, have, c.want)
+		}
+	}
+}

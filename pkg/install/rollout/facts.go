@@ -24,7 +24,7 @@ var onNode = []string{render.Controllers, render.Agents, render.Switches}
 // workloadOf maps the component label of a pod to the pod's workload.
 var workloadOf = map[string]string{
 	"central": render.Central, "ovs": render.Switches, "ovn-controller": render.Controllers,
-	"agent": render.Agents, "operator": render.Operator, "relay": render.Relays, "relay-source": render.Sources,
+	"agent": render.Agents, "operator": render.Operator,
 }
 
 // ComponentLabel of a pod names its component.
@@ -72,7 +72,7 @@ type view struct {
 	central  pod    // the databases' pod that counts now (centralOf); no name: no pod, or a member is missing
 	centrals []pod
 	operator []pod
-	relays   map[string][]pod // of each workload in ofRelays
+	relays   map[string][]pod // of each workload of relays
 	zonePods map[string]zonePods
 	// difference is the result of the preflight if it is over.
 	difference string
@@ -114,6 +114,11 @@ func (v *view) add(byNode map[string]map[string]pod, object *corev1.Pod) {
 		return
 	}
 	p := podOf(object)
+	if render.IsRelay(object) || render.IsSource(object) {
+		workload := "weft-" + object.Labels[ComponentLabel]
+		v.relays[workload] = append(v.relays[workload], p)
+		return
+	}
 	workload := workloadOf[object.Labels[ComponentLabel]]
 	switch workload {
 	case "":
@@ -121,8 +126,6 @@ func (v *view) add(byNode map[string]map[string]pod, object *corev1.Pod) {
 		v.operator = append(v.operator, p)
 	case render.Central:
 		v.centrals = append(v.centrals, p)
-	case render.Relays, render.Sources:
-		v.relays[workload] = append(v.relays[workload], p)
 	default:
 		if byNode[p.node] == nil {
 			byNode[p.node] = map[string]pod{}

@@ -135,9 +135,9 @@ func (v *view) nothingOld() bool {
 			return false
 		}
 	}
-	for _, name := range ofRelays {
-		for _, p := range v.relays[name] {
-			if v.old(name, p) && p.image != v.Operand.Image {
+	for _, of := range v.relayWorkloads() {
+		for _, p := range v.relays[of.name] {
+			if v.old(of.name, p) && p.image != v.Operand.Image {
 				return false
 			}
 		}

@@ -9,25 +9,42 @@ import (
 	"github.com/weft-network/weft/pkg/install/render"
 )
 
-// ofRelays lists the workloads of the relays in the order of replacement.
-var ofRelays = []string{render.Sources, render.Relays}
+// ofRelays is a workload of relays.
+type ofRelays struct {
+	name  string
+	nodes int // the number of nodes that must have a pod
+}
+
+// relayWorkloads returns the wanted workloads of the relays in the order of replacement, those of zones last.
+func (v *view) relayWorkloads() (all []ofRelays) {
+	add := func(zone string, place render.Place) {
+		for _, of := range []ofRelays{{render.SourcesOf(zone), len(place.Members)}, {render.RelaysOf(zone), len(place.Relays)}} {
+			if v.Wanted[of.name] != nil {
+				all = append(all, of)
+			}
+		}
+	}
+	add("", v.Operand.Place)
+	for _, z := range v.zones() {
+		add(z.Name, z.Place)
+	}
+	return all
+}
 
 // relaysStage replaces the pods of the relays, one after the other. The nodes of a relay use their other relay
 // meanwhile. The relays follow the databases, whose schema they take over.
 func (v *view) relaysStage(s *Step) *wait {
-	for _, name := range ofRelays {
-		if v.Wanted[name] == nil {
-			continue
-		}
+	for _, of := range v.relayWorkloads() {
+		name := of.name
 		w := &wait{stage: networkv1alpha1.StageDatabases, object: "DaemonSet/" + name}
 		if !v.release(s, name) {
 			w.message = newTemplate
 			return w
 		}
-		p, wanted := v.worst(name), v.nodesOf(name)
+		p := v.worst(name)
 		switch have := len(v.relays[name]); {
-		case have < wanted:
-			w.message = fmt.Sprintf("%d of %d pods exist", have, wanted)
+		case have < of.nodes:
+			w.message = fmt.Sprintf("%d of %d pods exist", have, of.nodes)
 		case p.ending:
 			w.message, w.deadline = fmt.Sprintf("pod %s is terminating", p.name), v.deadline(p.since)
 		case v.old(name, p):
@@ -41,14 +58,6 @@ func (v *view) relaysStage(s *Step) *wait {
 		return w
 	}
 	return nil
-}
-
-// nodesOf returns the number of nodes that must have a pod of a workload of the relays.
-func (v *view) nodesOf(name string) int {
-	if name == render.Sources {
-		return len(v.Operand.Place.Members)
-	}
-	return len(v.Operand.Place.Relays)
 }
 
 // worst returns the pod that determines the next step: while one is terminating or not ready, no other is replaced. Pods
@@ -70,9 +79,9 @@ func (v *view) worst(name string) pod {
 
 // repairRelays replaces a pod of the relays that differs from the wanted one and has its image.
 func (v *view) repairRelays(s *Step) {
-	for _, name := range ofRelays {
-		p := v.worst(name)
-		if v.Wanted[name] != nil && v.repairable(name, p) && len(v.relays[name]) >= v.nodesOf(name) {
+	for _, of := range v.relayWorkloads() {
+		p := v.worst(of.name)
+		if v.repairable(of.name, p) && len(v.relays[of.name]) >= of.nodes {
 			s.Replace = append(s.Replace, p.name)
 		}
 	}

@@ -57,8 +57,9 @@ type world struct {
 	unready map[string]bool
 	// members is the number of database members; 0 means 1.
 	members int
-	// relays are the nodes of relays.
-	relays []string
+	// relays are the nodes of relays, and zoneRelays those of zones.
+	relays     []string
+	zoneRelays map[string][]string
 	// zones are the zones. The first has its databases on n2, the second on n3.
 	zones []string
 	// zoneMembers is the number of database members of each zone; 0 means 1. They are on consecutive nodes.
@@ -111,6 +112,9 @@ func (w *world) facts() Facts {
 		place := render.Place{Wanted: max(1, w.zoneMembers)}
 		for slot := range place.Wanted {
 			place.Members = append(place.Members, render.Member{Node: fmt.Sprintf("n%d", i+2+slot), Addresses: addresses})
+		}
+		for _, node := range w.zoneRelays[zone] {
+			place.Relays = append(place.Relays, render.Member{Node: node, Addresses: addresses})
 		}
 		f.Operand.Place.Zones = append(f.Operand.Place.Zones, render.Zone{Name: zone, NodeSelector: map[string]string{"zone": zone},
 			Place: place})
@@ -215,10 +219,9 @@ func (w *world) play() {
 		switch object := one.(type) {
 		case *appsv1.DaemonSet:
 			for _, n := range w.nodes {
-				if name == render.Relays && !slices.Contains(w.relays, n.Name) || name == render.Sources && n.Name != "n1" {
-					continue
+				if w.runs(name, one.GetLabels()[render.LabelZone], n.Name) {
+					w.pod(n.Name+"/"+name, n.Name, one)
 				}
-				w.pod(n.Name+"/"+name, n.Name, one)
 			}
 		case *appsv1.StatefulSet:
 			first, short := 1, strings.TrimPrefix(name, "weft-")
@@ -248,6 +251,21 @@ func (w *world) play() {
 		terminated := &corev1.ContainerStateTerminated{Message: w.output}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: terminated}}}
 	}
+}
+
+// runs reports whether a DaemonSet, of a zone or of none, has a pod on a node.
+func (w *world) runs(name, zone, node string) bool {
+	relays, source := w.relays, "n1"
+	if i := slices.Index(w.zones, zone); i >= 0 {
+		relays, source = w.zoneRelays[zone], fmt.Sprintf("n%d", i+2)
+	}
+	switch name {
+	case render.RelaysOf(zone):
+		return slices.Contains(relays, node)
+	case render.SourcesOf(zone):
+		return node == source
+	}
+	return true
 }
 
 // restart simulates kubelet, a step after the pod got other images.

@@ -197,3 +197,42 @@ func TestMembersOfAZone(t *testing.T) {
 		t.Errorf("%d members have the old image, want 2: %q", old, w.done)
 	}
 }
+
+// The relays of zones follow the other relays, and are replaced one after the other. One that does not become ready stops the rollout
+// before the next.
+func TestRelaysOfZones(t *testing.T) {
+	relayed := func(t *testing.T) *world {
+		w := zonedWorld(t, v1)
+		w.relays, w.zoneRelays = []string{"n1"}, map[string][]string{"west": {"n2", "n3"}}
+		w.settle()
+		w.expect(networkv1alpha1.RolloutComplete)
+		slices.Sort(w.done)
+		if want := []string{"apply weft-relay", "apply weft-relay-source", "apply weft-relay-source-zone-west",
+			"apply weft-relay-zone-west"}; !slices.Equal(w.done, want) {
+			t.Fatalf("the first relays took %q, want %q", w.done, want)
+		}
+		w.done = nil
+		return w
+	}
+	w := relayed(t)
+	w.wanted = newOVN
+	w.settle()
+	w.expect(networkv1alpha1.RolloutComplete)
+	const want = "n1/relay-source n1/relay n3/relay-source-zone-west n2/relay-zone-west n3/relay-zone-west operator"
+	if got := w.replaced(); !strings.Contains(got, want) {
+		t.Errorf("replaced\n%s, want\n%s", got, want)
+	}
+
+	w = relayed(t)
+	w.wanted = newOVN
+	w.unready[render.RelaysOf("west")+" "+newOVN.image()] = true
+	w.settle()
+	w.now = w.now.Add(2 * w.facts().Patience)
+	w.settle()
+	if s := w.expect(networkv1alpha1.RolloutStopped); s.Object != "DaemonSet/weft-relay-zone-west" {
+		t.Errorf("status %+v", s)
+	}
+	if slices.Contains(w.done, "replace n3/weft-relay-zone-west") {
+		t.Error("the zone's other relay was replaced")
+	}
+}
