@@ -172,7 +172,7 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 		return ctrl.Result{}, err
 	}
 	// A subnet that has no pod when it begins to leave is given up next.
-	idle := !plan.Pending && len(nn.Spec.LeavingSubnets) > 0 && len(r.Addresses.Idle(node.Name)) > 0
+	idle := len(nn.Spec.LeavingSubnets) > 0 && plan.GivesUp(nn.Spec, r.Addresses.Idle(node.Name))
 	if reportErr != nil || untainted != nil || idle { // or the agent or kubelet has written meanwhile
 		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
 	}

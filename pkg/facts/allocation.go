@@ -8,7 +8,7 @@ import (
 	"github.com/weft-network/weft/pkg/ipam"
 )
 
-// NodeSpec completes the spec of a node's NodeNetwork. It keeps existing values, except leaving subnets that are idle.
+// NodeSpec completes the spec of a node's NodeNetwork. It keeps existing values, except leaving subnets that are idle and not the last.
 // For a missing value it chooses a value that no other node has. The error wraps ipam.ErrExhausted if a new node finds
 // no ID or no subnet. A node that has subnets works with them while no other is left (Lacking). A Pending plan leaves
 // the networks of a complete spec unchanged.

@@ -115,6 +115,31 @@ func TestAnEntryIsReplaced(t *testing.T) {
 	equal(t, "widened", text, "[10.1.0.0/26] leaving [], host 0a:58:0a:00:00:02, gateway 0a:58:0a:00:00:01")
 }
 
+// A node keeps the last subnet of a family until it has another, even if no pod uses it. A subnet that takes room from another entry goes.
+func TestTheLastSubnetStays(t *testing.T) {
+	spec, _ := given(t, networkv1alpha1.NodeNetworkSpec{}, planOf(t, v4first, v6first), Settings{})
+	spec.PodSubnets = spec.PodSubnets[:2]
+	idle := Settings{Idle: subnetsIn(t, spec)}
+	full := planOf(t, "10.1.0.0/26 26", v6first)
+	taken := networkv1alpha1.NodeNetworkSpec{NodeID: 9, PodSubnets: []networkv1alpha1.CIDR{"10.1.0.0/26"}}
+	spec, text := given(t, spec, full, idle, taken)
+	equal(t, "no other subnet is left", text, "[10.0.0.0/26 fd00:1::/64] leaving [10.0.0.0/26], host 0a:58:0a:00:00:02, gateway ")
+	if full.GivesUp(spec, idle.Idle) || !Lacking(spec, full, idle) {
+		t.Error("the node does not wait for another subnet, or gives up the last")
+	}
+	_, text = given(t, spec, planOf(t, v6first), idle)
+	equal(t, "the family left the network", text, "[fd00:1::/64] leaving [], host 0a:58:0a:00:00:02, gateway 0a:58:0a:00:00:01")
+	_, text = given(t, spec, full, idle)
+	equal(t, "a subnet is left", text, "[fd00:1::/64 10.1.0.0/26] leaving [], host 0a:58:0a:00:00:02, gateway 0a:58:0a:00:00:01")
+	within := planOf(t, "10.0.0.0/27 27", v6first)
+	taken.PodSubnets = []networkv1alpha1.CIDR{"10.0.0.0/27"}
+	if !within.GivesUp(spec, idle.Idle) {
+		t.Error("the node keeps a subnet that takes room from another entry")
+	}
+	_, text = given(t, spec, within, idle, taken)
+	equal(t, "it takes room from another entry", text, "[fd00:1::/64] leaving [], host 0a:58:0a:00:00:02, gateway 0a:58:0a:00:00:01")
+}
+
 func subnetsIn(t *testing.T, spec networkv1alpha1.NodeNetworkSpec) (found []netip.Prefix) {
 	t.Helper()
 	found, err := prefixes("podSubnets", spec.PodSubnets)

@@ -12,7 +12,7 @@ import (
 // maxSubnets is the largest number of subnets of a node, which the CRD limits.
 const maxSubnets = 4
 
-// nodeSubnets keeps the node's subnets, except leaving subnets that are idle. It adds one for each family of the plan
+// nodeSubnets keeps the node's subnets, except leaving subnets that are given up. It adds one for each family of the plan
 // without a subnet that gives addresses, and for each family that is full.
 func nodeSubnets(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []networkv1alpha1.NodeNetworkSpec,
 	settings Settings) ([]netip.Prefix, error) {
@@ -23,11 +23,36 @@ func nodeSubnets(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []netwo
 	subnets := slices.DeleteFunc(slices.Clone(all), func(s netip.Prefix) bool {
 		return plan.leaves(s) && slices.Contains(settings.Idle, s)
 	})
-	wanted := plan.wanted(subnets, settings)
-	if len(wanted) == 0 {
-		return subnets, nil
+	added, err := plan.further(subnets, all, plan.wanted(subnets, settings), others)
+	if err != nil {
+		return nil, err
 	}
-	used := slices.Concat(all, plan.Floating)
+	kept := slices.DeleteFunc(slices.Clone(all), func(s netip.Prefix) bool {
+		return !slices.Contains(subnets, s) && plan.givesUp(s, slices.Concat(subnets, added))
+	})
+	return append(kept, added[:min(len(added), maxSubnets-len(kept))]...), nil
+}
+
+// givesUp reports whether a node gives up a leaving subnet that no pod uses. Without another subnet of the family it keeps
+// the subnet, because a node without a subnet has no network, unless the subnet takes room from a network that gives subnets.
+func (p Plan) givesUp(leaving netip.Prefix, subnets []netip.Prefix) bool {
+	return !slices.Contains(p.missing(subnets), leaving.Addr().Is4()) ||
+		slices.ContainsFunc(p.Clusters, func(c ipam.Network) bool { return c.CIDR.Overlaps(leaving) })
+}
+
+// GivesUp reports whether a node gives up one of these subnets, which no pod uses, when its spec is computed next.
+func (p Plan) GivesUp(spec networkv1alpha1.NodeNetworkSpec, idle []netip.Prefix) bool {
+	subnets, err := prefixes("spec.podSubnets", spec.PodSubnets)
+	return err == nil && slices.ContainsFunc(idle, func(s netip.Prefix) bool { return p.leaves(s) && p.givesUp(s, subnets) })
+}
+
+// further returns a subnet for each wanted family, if one is left, for a node that keeps subnets of all that it has.
+func (p Plan) further(subnets, all []netip.Prefix, wanted []bool, others []networkv1alpha1.NodeNetworkSpec) (added []netip.Prefix,
+	err error) {
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	used := slices.Concat(all, p.Floating)
 	for _, other := range others {
 		theirs, err := prefixes("spec.podSubnets", other.PodSubnets)
 		if err != nil {
@@ -36,18 +61,18 @@ func nodeSubnets(have networkv1alpha1.NodeNetworkSpec, plan Plan, others []netwo
 		used = append(used, theirs...)
 	}
 	for _, is4 := range wanted {
-		if len(subnets) == maxSubnets {
+		if len(subnets)+len(added) == maxSubnets {
 			break
 		}
-		subnet, err := plan.without(subnets).nextSubnet(is4, used)
+		subnet, err := p.without(slices.Concat(subnets, added)).nextSubnet(is4, used)
 		if err != nil && len(all) == 0 {
 			return nil, err
 		}
 		if err == nil {
-			subnets = append(subnets, subnet)
+			added = append(added, subnet)
 		}
 	}
-	return subnets, nil
+	return added, nil
 }
 
 // leaves reports whether a subnet is in none of the networks that give subnets. Before the networks are judged, no

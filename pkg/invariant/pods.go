@@ -62,7 +62,7 @@ func (v *view) wrongPlace(pod *corev1.Pod, port *nbdb.LogicalSwitchPort) string 
 	return ""
 }
 
-// fullNodes returns the nodes without a free address in one of their families. Leaving subnets have no free address.
+// fullNodes returns the nodes without a free address in one of their families, or with leaving subnets only: these give no address.
 func (v *view) fullNodes() map[string]bool {
 	used := map[string][]netip.Addr{} // node -> addresses of ports there
 	for key, pod := range v.pods {
@@ -89,6 +89,7 @@ func (v *view) fullNodes() map[string]bool {
 				}
 			}
 		}
+		full[node] = len(free) == 0
 		for _, addresses := range free {
 			full[node] = full[node] || addresses <= 0
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // checkChange checks what a change of the networks leaves: every network of the spec is in force, a removed network
-// leaves only while it is in use, and a leaving subnet has a pod.
+// leaves only while it is in use, and a leaving subnet has a pod or is the node's last.
 func (o *oracle) checkChange() {
 	if len(o.nodes) > 0 && (o.plan.Pending || len(o.plan.Clusters) != len(o.asked.Clusters)) {
 		o.complain("the networks in force are %+v, spec has %+v", o.cn.Status.Networks, o.asked.Clusters)
@@ -26,12 +26,20 @@ func (o *oracle) checkChange() {
 	}
 	for name, node := range o.nodesOf {
 		for _, s := range node.Leaving {
-			if o.countIn(s) == 0 && o.lostIn(name, s) == 0 {
+			if o.countIn(s) == 0 && o.lostIn(name, s) == 0 && !o.isLast(node, s, all) {
 				o.complain("node %s has the leaving subnet %s, in which no pod has an address", name, s)
 			}
 		}
 	}
 	o.checkOutdated()
+}
+
+// isLast reports whether a node has no subnet but leaving ones in the family of a leaving subnet, and no network of that family has another
+// left. Such a node keeps the subnet. all are the subnets of all nodes.
+func (o *oracle) isLast(node facts.Node, leaving netip.Prefix, all []netip.Prefix) bool {
+	is4 := leaving.Addr().Is4()
+	gives := func(s netip.Prefix) bool { return s.Addr().Is4() == is4 && !slices.Contains(node.Leaving, s) }
+	return !slices.ContainsFunc(node.Subnets, gives) && o.plan.Exhausted(slices.Concat(all, o.plan.Floating))[is4] != nil
 }
 
 // checkFull checks that a full node has got a subnet of each network that has one left. A NodeNetwork has the condition

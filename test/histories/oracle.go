@@ -250,7 +250,7 @@ func (o *oracle) hasRoom(node facts.Node) bool {
 			return false
 		}
 	}
-	return true
+	return len(giving) > 0
 }
 
 // countIn returns the number of pod addresses within a network.

@@ -9,7 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 )
 
@@ -185,10 +188,17 @@ func (w *world) lateStart(ctx context.Context, s Step) error {
 		}
 		return nil
 	}
-	if w.news.until(sweeping, lost) == nil {
-		return fmt.Errorf("a new process removed the port of pod %s, which its cache does not have yet", s.Name)
+	if w.news.until(sweeping, lost) != nil {
+		return nil
 	}
-	return nil
+	var nn networkv1alpha1.NodeNetwork
+	if err := w.api.Get(ctx, types.NamespacedName{Name: s.Node}, &nn); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if kind.Zone(nn.Spec.Zone) != w.cluster.zone { // the node was about to enter another zone, whose database gets the port
+		return nil
+	}
+	return fmt.Errorf("a new process removed the port of pod %s, which its cache does not have yet", s.Name)
 }
 
 // revision returns the present revision of the API server.

@@ -22,7 +22,11 @@ func (a *Allocator) Lacking(nodeName string) (families []bool) {
 	if n == nil {
 		return nil
 	}
-	for _, is4 := range n.families() {
+	requested := n.families()
+	if len(requested) == 0 { // every subnet is leaving
+		requested = n.allFamilies()
+	}
+	for _, is4 := range requested {
 		if _, lacking := n.lacking[is4]; lacking {
 			families = append(families, is4)
 		}

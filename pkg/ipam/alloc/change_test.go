@@ -156,3 +156,28 @@ func TestLacking(t *testing.T) {
 		t.Errorf("late has %v (%v)", got, err)
 	}
 }
+
+// A node whose subnets are all leaving gives no assignment, not even one without addresses, until it has another subnet. A pod with a
+// floating address needs none.
+func TestAllSubnetsLeave(t *testing.T) {
+	a, _ := newNode("10.0.0.0/24", "fd00::/64")
+	a.SetNode("n1", prefixes("10.0.0.0/24", "fd00::/64"), prefixes("10.0.0.0/24", "fd00::/64"))
+	const want = "node n1: exhausted: no other subnet than 10.0.0.0/24, fd00::/64, which was removed from clusterNetwork"
+	if got, err := a.Allocate("n1", "new", Request{}); !errors.Is(err, ipam.ErrExhausted) || err.Error() != want {
+		t.Errorf("new has %v (%v)", got, err)
+	}
+	if got := a.Lacking("n1"); !slices.Equal(got, []bool{true, false}) || !a.NewlyLacking("n1") {
+		t.Errorf("lacking: %v", got)
+	}
+	float := Request{Floating: []netip.Addr{netip.MustParseAddr("192.0.2.9")}}
+	if got, err := a.Allocate("n1", "floats", float); err != nil || len(got.Addresses) != 1 {
+		t.Errorf("floats has %v (%v)", got, err)
+	}
+	a.SetNode("n1", prefixes("10.0.0.0/24", "fd00::/64", "10.0.1.0/24"), prefixes("10.0.0.0/24", "fd00::/64"))
+	if got, err := a.Allocate("n1", "new", Request{}); err != nil || len(got.Addresses) != 1 || got.Addresses[0].String() != "10.0.1.3/24" {
+		t.Errorf("new has %v (%v)", got, err)
+	}
+	if got := a.Lacking("n1"); len(got) > 0 {
+		t.Errorf("lacking: %v", got)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weft-network/weft/pkg/ipam"
@@ -61,12 +62,16 @@ func (n *node) take(owner string, now time.Time, request Request) (Assignment, e
 	if err := ipam.CheckMAC(request.MAC); len(request.MAC) > 0 && len(request.Addresses) == 0 && err != nil {
 		return Assignment{}, fmt.Errorf("requested MAC %s is %w: %w", request.MAC, ErrUnavailable, err)
 	}
+	families := n.families()
+	if len(families) == 0 && len(request.Floating) == 0 {
+		return Assignment{}, n.allLeave()
+	}
 	slot, err := n.freeSlot()
 	if err != nil {
 		return Assignment{}, err
 	}
 	got := Assignment{Floating: slices.Clone(request.Floating)}
-	for _, is4 := range n.families() {
+	for _, is4 := range families {
 		if floats(request.Floating, is4) {
 			continue
 		}
@@ -90,6 +95,23 @@ func (n *node) take(owner string, now time.Time, request Request) (Assignment, e
 // families lists the families in which the node gives addresses, in the order of its subnets: true for IPv4.
 func (n *node) families() []bool {
 	return familiesOf(slices.DeleteFunc(slices.Clone(n.pools), func(p *pool) bool { return p.leaving }))
+}
+
+// allLeave records that a request found no address because no subnet gives any, and returns the error.
+func (n *node) allLeave() error {
+	var left []string
+	for _, p := range n.pools {
+		left = append(left, p.subnet.String())
+		n.lack(p.subnet.Addr().Is4())
+	}
+	return fmt.Errorf("%w: no other subnet than %s, which was removed from clusterNetwork", ipam.ErrExhausted, strings.Join(left, ", "))
+}
+
+// lack records that a request found no address of a family.
+func (n *node) lack(is4 bool) {
+	if _, known := n.lacking[is4]; !known {
+		n.lacking[is4] = true
+	}
 }
 
 // allFamilies lists the families of all subnets, also of leaving subnets.
@@ -122,9 +144,7 @@ func (n *node) takeAddress(is4 bool, owner string, now time.Time) (netip.Prefix,
 			tried = append(tried, fmt.Errorf("no free address in %s, all %d are in use", p.subnet, p.size))
 		}
 	}
-	if _, known := n.lacking[is4]; !known {
-		n.lacking[is4] = true
-	}
+	n.lack(is4)
 	return netip.Prefix{}, fmt.Errorf("%w: %w", ipam.ErrExhausted, errors.Join(tried...))
 }
 
