@@ -73,8 +73,8 @@ e2e: lab-tools ## Run the end-to-end tests with packets (SKIP=pattern): first wi
 	$(GOTEST) --format standard-verbose --packages ./test/e2e/... -- -tags e2e -count=1 -timeout 70m $(if $(SKIP),-skip '$(SKIP)')
 
 .PHONY: e2e-zones
-e2e-zones: lab-tools ## Divide a cluster of four nodes under traffic and undo it, lose a member of a zone's databases, then run end-to-end tests with packets in a divided cluster: node n2 is in a zone of its own
-	WEFT_E2E_NODES=4 $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 20m -run '^Test(Zones|MembersOfAZone)$$'
+e2e-zones: lab-tools ## Divide a cluster of four nodes under traffic and undo it, lose a member of a zone's databases and a relay, then run end-to-end tests with packets in a divided cluster: node n2 is in a zone of its own
+	WEFT_E2E_NODES=4 $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 20m -run '^Test(Zones|MembersOfAZone|RelaysOfAZone)$$'
 	WEFT_E2E_DIVIDED=1 $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test($(ZONE_TESTS))$$'
 
 .PHONY: e2e-slow

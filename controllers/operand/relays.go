@@ -159,15 +159,15 @@ func (r *Reconciler) recordRelays(cn *networkv1alpha1.ClusterNetwork, one relays
 	}
 }
 
-// deleteUnused deletes what only relays need, where there are none. The Secret goes when there are none in any zone.
-func (r *Reconciler) deleteUnused(ctx context.Context, all []relaysOf, any bool) error {
+// deleteUnused deletes what only relays need, where there are none. The Secret goes when there are none at all: some is false.
+func (r *Reconciler) deleteUnused(ctx context.Context, all []relaysOf, some bool) error {
 	var unused []client.Object
 	for _, one := range all {
 		if len(one.now) == 0 && !one.frozen {
 			unused = append(unused, r.relayWorkloads(one.zone)...)
 		}
 	}
-	if !any {
+	if !some {
 		unused = append(unused, &corev1.Secret{ObjectMeta: r.meta(render.RelaySecret)})
 	}
 	return r.deleteIfThere(ctx, unused...)
