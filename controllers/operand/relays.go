@@ -159,7 +159,7 @@ func (r *Reconciler) recordRelays(cn *networkv1alpha1.ClusterNetwork, one relays
 	}
 }
 
-// deleteUnused deletes what only relays need, where there are none. The Secret goes when there are none at all: some is false.
+// deleteUnused deletes what only relays need, in each zone without relays. The Secret goes when no zone has relays: some is false.
 func (r *Reconciler) deleteUnused(ctx context.Context, all []relaysOf, some bool) error {
 	var unused []client.Object
 	for _, one := range all {

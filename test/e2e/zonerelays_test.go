@@ -147,7 +147,7 @@ func zoneRelays(t *testing.T) []networkv1alpha1.RelayStatus {
 }
 
 // relaysServe returns nil if the zone has this number of relays, all ready, and the ovn-controller and the agent of each of its nodes are
-// connected to a relay, or to the database if it has none. Those of the nodes outside the zone are connected to their database.
+// connected to a relay, or to the database if it has none. On nodes outside the zone they are connected to their database.
 func relaysServe(ctx context.Context, want int, outside ...string) error {
 	zones, err := bed.zones(ctx)
 	if err != nil {

@@ -34,7 +34,7 @@ func (o *oracle) checkChange() {
 	o.checkOutdated()
 }
 
-// isLast reports whether a node has no subnet but leaving ones in the family of a leaving subnet, and no network of that family has another
+// isLast reports whether all subnets of a node in the family of a leaving subnet are leaving, and no network of that family has another
 // left. Such a node keeps the subnet. all are the subnets of all nodes.
 func (o *oracle) isLast(node facts.Node, leaving netip.Prefix, all []netip.Prefix) bool {
 	is4 := leaving.Addr().Is4()

@@ -18,8 +18,8 @@ const (
 	Sources = "weft-relay-source"
 )
 
-// Components of the pods of relays and sources outside zones, and the beginnings of those in zones: "relay-zone-east". Without the word zone, the
-// relays of a zone with the name source would be the sources of the relays outside zones.
+// Components of the pods of relays and sources outside zones, and the beginnings of the components in zones: "relay-zone-east". Without
+// the word zone, the relays of a zone with the name source would be the sources of the relays outside zones.
 const (
 	componentRelay       = "relay"
 	componentSource      = "relay-source"

@@ -190,7 +190,7 @@ func TestNextRelaysOfZones(t *testing.T) {
 	}
 }
 
-// TestLeftRelays checks the relays of a zone that left the spec: those that a node in the zone uses.
+// TestLeftRelays checks the relays of a zone that left the spec: the relays that a node in the zone uses.
 func TestLeftRelays(t *testing.T) {
 	f := relayFacts(0)
 	for zone, relays := range map[networkv1alpha1.ZoneName][]networkv1alpha1.IP{"": {"192.0.2.1"}, "east": {"192.0.2.4", "192.0.2.3"}} {

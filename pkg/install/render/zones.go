@@ -292,7 +292,7 @@ func membersOfAll(p Place) []Member {
 	return all
 }
 
-// relaysOfAll returns the relays of all southbound databases, including those of zones.
+// relaysOfAll returns the relays of all southbound databases, including the relays of zones.
 func relaysOfAll(p Place) []Member {
 	all := slices.Clone(p.Relays)
 	for _, z := range p.Zones {
@@ -304,7 +304,7 @@ func relaysOfAll(p Place) []Member {
 // HasRelays reports whether there are relays, of any zone.
 func (p Place) HasRelays() bool { return len(relaysOfAll(p)) > 0 }
 
-// DatabaseNodes returns the nodes of all databases, including those of zones.
+// DatabaseNodes returns the nodes of all databases, including the databases of zones.
 func (p Place) DatabaseNodes() []string { return nodesOf(membersOfAll(p)) }
 
 // in returns the facts with a zone's place.

@@ -15,7 +15,7 @@ type ofRelays struct {
 	nodes int // the number of nodes that must have a pod
 }
 
-// relayWorkloads returns the wanted workloads of the relays in the order of replacement, those of zones last.
+// relayWorkloads returns the wanted workloads of the relays in the order of replacement, the relays of zones last.
 func (v *view) relayWorkloads() (all []ofRelays) {
 	add := func(zone string, place render.Place) {
 		for _, of := range []ofRelays{{render.SourcesOf(zone), len(place.Members)}, {render.RelaysOf(zone), len(place.Relays)}} {

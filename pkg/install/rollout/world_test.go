@@ -57,7 +57,7 @@ type world struct {
 	unready map[string]bool
 	// members is the number of database members; 0 means 1.
 	members int
-	// relays are the nodes of relays, and zoneRelays those of zones.
+	// relays are the nodes of relays, and zoneRelays the nodes of zones' relays.
 	relays     []string
 	zoneRelays map[string][]string
 	// zones are the zones. The first has its databases on n2, the second on n3.

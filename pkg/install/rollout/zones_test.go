@@ -198,8 +198,8 @@ func TestMembersOfAZone(t *testing.T) {
 	}
 }
 
-// The relays of zones follow the other relays, and are replaced one after the other. One that does not become ready stops the rollout
-// before the next.
+// The relays of zones follow the other relays, and are replaced one after the other. A relay that does not become ready stops the
+// rollout before the next.
 func TestRelaysOfZones(t *testing.T) {
 	relayed := func(t *testing.T) *world {
 		w := zonedWorld(t, v1)
