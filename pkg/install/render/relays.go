@@ -143,8 +143,10 @@ func (f RelayFacts) own(p *corev1.Pod) bool {
 	return "weft-"+p.Labels[networkv1alpha1.ComponentLabel] == RelaysOf(f.Zone)
 }
 
-// IsRelay reports whether a pod is a relay, of any zone, and IsSource whether it is a source of relays.
-func IsRelay(p *corev1.Pod) bool  { return isOf(p, componentRelay, componentZoneRelays) }
+// IsRelay reports whether a pod is a relay, of any zone.
+func IsRelay(p *corev1.Pod) bool { return isOf(p, componentRelay, componentZoneRelays) }
+
+// IsSource reports whether a pod is a source of relays, of any zone.
 func IsSource(p *corev1.Pod) bool { return isOf(p, componentSource, componentZoneSources) }
 
 func isOf(p *corev1.Pod, outside, zones string) bool {
