@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -95,6 +97,28 @@ func TestAGatewayStaysWithItsIDAndSubnets(t *testing.T) {
 				t.Errorf("after %d units the last is %+v", db.applied, db.last)
 			}
 		})
+	}
+}
+
+// A gateway whose router another program deleted is known by its port of the join switch, whose key another node may need.
+func TestAGatewayWithoutItsRouterStaysWithItsID(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	for id, gone := range map[int32]bool{1: false, 2: true} {
+		nn, db := reporting(network(t, 1, "10.244.0.0/24")), &rows{}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nn.Name}}
+		r := &Reconciler{Client: store(scheme, node, nn), Database: db, Events: events.NewFakeRecorder(10)}
+		reconciled(t, r, nn.Name)
+		db.last.Rows = slices.DeleteFunc(db.last.Rows, func(row unit.Row) bool {
+			_, router := row.Model.(*nbdb.LogicalRouter)
+			return router
+		})
+		r.Client = store(scheme, node, network(t, id, "10.244.0.0/24")) // recreated, and without a report
+		if reconciled(t, r, nn.Name); db.last.Empty() != gone {
+			t.Errorf("with ID %d the last unit is %+v", id, db.last)
+		}
 	}
 }
 

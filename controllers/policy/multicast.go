@@ -35,11 +35,13 @@ func (r *Multicast) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	offered, known, err := r.offered(ctx)
-	if err != nil || !known {
-		return ctrl.Result{}, err // without a ClusterNetwork everything stays as it is
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	requested, invalid := networkv1alpha1.ParseMulticast(namespace.Annotations)
 	switch {
+	case requested && !known:
+		return ctrl.Result{}, nil // without a ClusterNetwork it stays as it is, and the next ClusterNetwork enqueues it
 	case invalid != nil:
 		r.Events.Eventf(namespace, nil, corev1.EventTypeWarning, networkv1alpha1.ReasonInvalidAnnotation, "Multicast",
 			"multicast is not requested: %v", invalid)

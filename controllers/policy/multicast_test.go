@@ -76,6 +76,11 @@ func TestEndOfMulticast(t *testing.T) {
 		"the offer":          {end: func(b *kindtest.Bed) { b.Update(offers(networkv1alpha1.MulticastFlood)) }},
 		"the namespace":      {end: func(b *kindtest.Bed) { b.Delete(requests("")) }},
 		"the ClusterNetwork": {end: func(b *kindtest.Bed) { b.Delete(offers("")) }, stays: true},
+		"the annotation, without a ClusterNetwork": {end: func(b *kindtest.Bed) {
+			b.Delete(offers(""))
+			b.Reconcile("", "multi")
+			b.Update(requests(""))
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, topology.KindMulticast, requests("true"), offers(networkv1alpha1.MulticastOnRequest))

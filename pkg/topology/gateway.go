@@ -85,6 +85,8 @@ func IsGatewayOf(rows []unit.Row, n facts.Node) bool {
 		switch m := row.Model.(type) {
 		case *nbdb.LogicalRouter:
 			return m.Options[requestedTunnelKey] != key(gatewayKeys+n.ID)
+		case *nbdb.LogicalSwitchPort: // the port of the join switch stays if another program deletes the router
+			return m.Name == names.JoinToRouter(names.GatewayRouter(n.Name)) && m.Options[requestedTunnelKey] != key(joinToGatewayKeys+n.ID)
 		case *nbdb.LogicalRouterStaticRoute:
 			return m.Policy != nil && !slices.Contains(subnets, m.IPPrefix)
 		case *nbdb.LogicalRouterPolicy:
