@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ports"
@@ -26,27 +25,14 @@ var relayServer = daemon{"relay", "ovsdb-server", "ovnsb_relay"}
 // TestRelaysOfAZone puts two relays between the southbound database of a zone and the zone's nodes while pods reach each other. A relay is
 // killed, a relay hangs, and a node with a relay leaves the zone and returns. The nodes outside the zone use no relay.
 func TestRelaysOfAZone(t *testing.T) {
-	nodes, err := bed.Nodes()
-	must(t, err)
-	if !bed.bare || len(nodes) < 4 {
-		t.Skip("needs operands, and three nodes besides the first")
+	pods := threeInZone(t, "relayed")
+	var nodes []string
+	for _, p := range pods {
+		nodes = append(nodes, p.Spec.NodeName)
 	}
-	var pods []*corev1.Pod
-	for _, n := range nodes[:4] {
-		pods = append(pods, bed.peerPod("relayed-"+n.Name, n.Name))
-	}
-	bed.run(t, pods...)
-	t.Cleanup(func() { bed.leaveZones(t) })
-	must(t, bed.setZones(cleanup(), zone))
-	for _, n := range nodes[1:4] {
-		must(t, bed.setZone(t.Context(), n.Name, zone))
-	}
-	for _, n := range nodes[1:4] {
-		eventually(t, zoneTimeout, func() error { return bed.inZone(t.Context(), n.Name, zone) })
-	}
-	began, stop := time.Now(), through(t, pods, nodes[2].Name)
+	began, stop := time.Now(), through(t, pods, nodes[2])
 	must(t, bed.setZoneRelays(cleanup(), 2))
-	eventually(t, zoneTimeout, func() error { return relaysServe(t.Context(), 2, nodes[0].Name) })
+	eventually(t, zoneTimeout, func() error { return relaysServe(t.Context(), 2, nodes[0]) })
 	m := stop()
 	t.Logf("two relays serve the zone after %s", milliseconds(time.Since(began)))
 	m.mustKeepPackets(t)
@@ -56,42 +42,38 @@ func TestRelaysOfAZone(t *testing.T) {
 		node := zoneRelays(t)[0].Node
 		stop := through(t, pods, node)
 		bed.signal(t, node, relayServer, syscall.SIGKILL)
-		newPodsReach(t, "relay-killed", nodes[0].Name, nodes[1].Name, nodes[2].Name, nodes[3].Name)
+		newPodsReach(t, "relay-killed", nodes...)
 		stop().mustKeepPackets(t)
-		eventually(t, zoneTimeout, func() error { return relaysServe(t.Context(), 2, nodes[0].Name) })
+		eventually(t, zoneTimeout, func() error { return relaysServe(t.Context(), 2, nodes[0]) })
 	})
-	t.Run("a relay hangs", func(t *testing.T) { testRelayHangs(t, pods, nodes[0].Name) })
+	t.Run("a relay hangs", func(t *testing.T) { testRelayHangs(t, pods, nodes) })
 	t.Run("a node with a relay moves", func(t *testing.T) {
 		node := zoneRelays(t)[1].Node
 		testZoneMove(t, pods, node, "")
 		if slices.ContainsFunc(zoneRelays(t), func(r networkv1alpha1.RelayStatus) bool { return r.Node == node && r.State.InUse() }) {
 			t.Errorf("a relay of the zone is on node %s, which left it: %+v", node, zoneRelays(t))
 		}
-		eventually(t, zoneTimeout, func() error { return relaysServe(t.Context(), 2, nodes[0].Name, node) })
+		eventually(t, zoneTimeout, func() error { return relaysServe(t.Context(), 2, nodes[0], node) })
 		testZoneMove(t, pods, node, zone)
-		eventually(t, zoneTimeout, func() error { return relaysServe(t.Context(), 2, nodes[0].Name) })
+		eventually(t, zoneTimeout, func() error { return relaysServe(t.Context(), 2, nodes[0]) })
 	})
 
-	stop = through(t, pods, nodes[2].Name)
+	stop = through(t, pods, nodes[2])
 	must(t, bed.setZoneRelays(cleanup(), 0))
-	eventually(t, zoneTimeout, func() error { return relaysServe(t.Context(), 0, nodes[0].Name) })
+	eventually(t, zoneTimeout, func() error { return relaysServe(t.Context(), 0, nodes[0]) })
 	stop().mustKeepPackets(t)
 	bed.mustReach(t, pods...)
 	bed.awaitConsistent(t)
 }
 
 // testRelayHangs stops a relay. Its nodes use the other one, pods start in the zone, and the status names the relay.
-func testRelayHangs(t *testing.T, pods []*corev1.Pod, outside string) {
+func testRelayHangs(t *testing.T, pods []*corev1.Pod, nodes []string) {
 	node := zoneRelays(t)[0].Node
 	stop := through(t, pods, node)
 	t.Cleanup(func() { bed.signal(t, node, relayServer, syscall.SIGCONT) })
 	bed.signal(t, node, relayServer, syscall.SIGSTOP)
 	began := time.Now()
-	var names []string
-	for _, p := range pods {
-		names = append(names, p.Spec.NodeName)
-	}
-	newPodsReach(t, "relay-hangs", names...)
+	newPodsReach(t, "relay-hangs", nodes...)
 	t.Logf("new pods reach each other %s after the relay on node %s hung", milliseconds(time.Since(began)), node)
 	eventually(t, zoneTimeout, func() error {
 		s, err := faultStatus(t)
@@ -104,7 +86,7 @@ func testRelayHangs(t *testing.T, pods []*corev1.Pod, outside string) {
 	})
 	stop().mustKeepPackets(t)
 	bed.signal(t, node, relayServer, syscall.SIGCONT)
-	eventually(t, zoneTimeout, func() error { return errors.Join(relaysServe(t.Context(), 2, outside), healthy(t)) })
+	eventually(t, zoneTimeout, func() error { return errors.Join(relaysServe(t.Context(), 2, nodes[0]), healthy(t)) })
 	bed.mustReach(t, pods...)
 }
 
@@ -125,14 +107,7 @@ func newPodsReach(t *testing.T, name string, nodes ...string) {
 
 // setZoneRelays sets the number of relays of the first zone.
 func (b *testbed) setZoneRelays(ctx context.Context, n int32) error {
-	cn := &networkv1alpha1.ClusterNetwork{}
-	cn.Name = networkv1alpha1.ClusterNetworkName
-	if err := b.api.Get(ctx, client.ObjectKeyFromObject(cn), cn); err != nil {
-		return err
-	}
-	patch := client.MergeFrom(cn.DeepCopy())
-	cn.Spec.Zones[0].Databases.Relays.Count = n
-	return b.api.Patch(ctx, cn, patch)
+	return b.changeZone(ctx, func(z *networkv1alpha1.Zone) { z.Databases.Relays.Count = n })
 }
 
 // zoneRelays returns the relays of the zone.

@@ -268,26 +268,9 @@ func testZoneKill(t *testing.T, pods []*corev1.Pod, d daemon) zoneMove {
 // TestMembersOfAZone makes three members of a zone's databases of one while pods reach each other. One member fails, and the zone goes on.
 // Then three become one.
 func TestMembersOfAZone(t *testing.T) {
-	nodes, err := bed.Nodes()
-	must(t, err)
-	if !bed.bare || len(nodes) < 4 {
-		t.Skip("needs operands, and three nodes besides the first")
-	}
-	var pods []*corev1.Pod
-	for _, n := range nodes[:4] {
-		pods = append(pods, bed.peerPod("member-"+n.Name, n.Name))
-	}
-	bed.run(t, pods...)
-	t.Cleanup(func() { bed.leaveZones(t) })
-	must(t, bed.setZones(cleanup(), zone))
-	for _, n := range nodes[1:4] {
-		must(t, bed.setZone(t.Context(), n.Name, zone))
-	}
-	for _, n := range nodes[1:4] {
-		eventually(t, zoneTimeout, func() error { return bed.inZone(t.Context(), n.Name, zone) })
-	}
+	pods := threeInZone(t, "member")
 	began := time.Now()
-	stop := through(t, pods, nodes[2].Name)
+	stop := through(t, pods, pods[2].Spec.NodeName)
 	must(t, bed.setZoneMembers(cleanup(), 3))
 	eventually(t, 2*zoneTimeout, func() error { return membersWork(t, 3) })
 	m := stop()
@@ -298,7 +281,7 @@ func TestMembersOfAZone(t *testing.T) {
 
 	t.Run("a member hangs", func(t *testing.T) { testMemberHangs(t, pods) })
 
-	began, stop = time.Now(), through(t, pods, nodes[2].Name)
+	began, stop = time.Now(), through(t, pods, pods[2].Spec.NodeName)
 	must(t, bed.setZoneMembers(cleanup(), 1))
 	eventually(t, 2*zoneTimeout, func() error { return membersWork(t, 0) })
 	m = stop()
@@ -308,15 +291,43 @@ func TestMembersOfAZone(t *testing.T) {
 	bed.awaitConsistent(t)
 }
 
+// threeInZone starts a pod on each of four nodes, and puts all but the first into the zone until the test ends.
+func threeInZone(t *testing.T, name string) (pods []*corev1.Pod) {
+	t.Helper()
+	nodes, err := bed.Nodes()
+	must(t, err)
+	if !bed.bare || len(nodes) < 4 {
+		t.Skip("needs operands, and three nodes besides the first")
+	}
+	for _, n := range nodes[:4] {
+		pods = append(pods, bed.peerPod(name+"-"+n.Name, n.Name))
+	}
+	bed.run(t, pods...)
+	t.Cleanup(func() { bed.leaveZones(t) })
+	must(t, bed.setZones(cleanup(), zone))
+	for _, n := range nodes[1:4] {
+		must(t, bed.setZone(t.Context(), n.Name, zone))
+	}
+	for _, n := range nodes[1:4] {
+		eventually(t, zoneTimeout, func() error { return bed.inZone(t.Context(), n.Name, zone) })
+	}
+	return pods
+}
+
 // setZoneMembers sets the number of members of the databases of the first zone.
 func (b *testbed) setZoneMembers(ctx context.Context, n int32) error {
+	return b.changeZone(ctx, func(z *networkv1alpha1.Zone) { z.Databases.Members = n })
+}
+
+// changeZone changes the first zone of the spec.
+func (b *testbed) changeZone(ctx context.Context, change func(*networkv1alpha1.Zone)) error {
 	cn := &networkv1alpha1.ClusterNetwork{}
 	cn.Name = networkv1alpha1.ClusterNetworkName
 	if err := b.api.Get(ctx, client.ObjectKeyFromObject(cn), cn); err != nil {
 		return err
 	}
 	patch := client.MergeFrom(cn.DeepCopy())
-	cn.Spec.Zones[0].Databases.Members = n
+	change(&cn.Spec.Zones[0])
 	return b.api.Patch(ctx, cn, patch)
 }
 
