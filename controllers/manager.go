@@ -20,6 +20,7 @@ import (
 
 	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/informers"
 	"github.com/weft-network/weft/pkg/leadership"
 	"github.com/weft-network/weft/pkg/options"
 )
@@ -41,7 +42,8 @@ func ManagerOptions() (ctrl.Options, error) {
 	grace := leadership.Grace
 	again := true // a process may lead several times, each time with the same names of controllers
 	return ctrl.Options{
-		Scheme: scheme,
+		Scheme:   scheme,
+		NewCache: informers.NewCache,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: StripPod}},

@@ -29,6 +29,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/gateway"
 	"github.com/weft-network/weft/pkg/agent/policylog"
 	"github.com/weft-network/weft/pkg/agent/uninstall"
+	"github.com/weft-network/weft/pkg/informers"
 	"github.com/weft-network/weft/pkg/metrics"
 	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -129,7 +130,8 @@ func newManager(o options.Agent) (ctrl.Manager, error) {
 	cached := gateway.CachedServices(o.Node)
 	cached[&corev1.Node{}], cached[&networkv1alpha1.NodeNetwork{}] = mine, mine
 	return ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme,
+		Scheme:   scheme,
+		NewCache: informers.NewCache,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         cached,

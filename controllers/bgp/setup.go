@@ -92,7 +92,7 @@ func (r *Reconciler) ofSlice(ctx context.Context, o client.Object) []reconcile.R
 func networkChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.UID != after.UID || before.Generation != after.Generation ||
+	return !ok || !ok2 || before.Generation != after.Generation ||
 		before.Status.Chassis != after.Status.Chassis || !equality.Semantic.DeepEqual(before.Status.BGP, after.Status.BGP) ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
 }
@@ -101,7 +101,7 @@ func networkChanged(e event.UpdateEvent) bool {
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) ||
+	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) ||
 		loadbalancer.IsReady(before) != loadbalancer.IsReady(after) || before.Spec.Unschedulable != after.Spec.Unschedulable ||
 		loadbalancer.MayAnnounce(before) != loadbalancer.MayAnnounce(after) ||
 		!slices.Equal(facts.InternalIPs(before), facts.InternalIPs(after))
@@ -111,7 +111,7 @@ func nodeChanged(e event.UpdateEvent) bool {
 func serviceChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || before.UID != after.UID || loadbalancer.IsOurs(before) != loadbalancer.IsOurs(after) ||
+	return !ok || !ok2 || loadbalancer.IsOurs(before) != loadbalancer.IsOurs(after) ||
 		loadbalancer.Wants(before) != loadbalancer.Wants(after) || !maps.Equal(before.Labels, after.Labels) ||
 		before.Spec.ExternalTrafficPolicy != after.Spec.ExternalTrafficPolicy ||
 		!slices.Equal(loadbalancer.AddressesOf(before), loadbalancer.AddressesOf(after))
@@ -121,6 +121,6 @@ func serviceChanged(e event.UpdateEvent) bool {
 func egressIPChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)
-	return !ok || !ok2 || before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) ||
+	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) ||
 		!slices.Equal(before.Status.Items, after.Status.Items)
 }

@@ -100,8 +100,7 @@ func (r *DNS) kind() *kind.Kind {
 func changed(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.EgressFirewall)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressFirewall)
-	return !ok || !ok2 || before.Generation != after.Generation || before.UID != after.UID ||
-		!equality.Semantic.DeepEqual(before.Status, after.Status)
+	return !ok || !ok2 || before.Generation != after.Generation || !equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
 // networksChanged passes changes of which networks of a ClusterNetwork are in force.

@@ -19,6 +19,7 @@ import (
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // Kinds returns the kinds of EgressIPs' units and of Services that are the source of their pods. EgressIPs are reconciled one after the
@@ -36,7 +37,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Of(&networkv1alpha1.EgressIP{}, predicate.Funcs{UpdateFunc: changed}),
 			// Another EgressIP may take an address that becomes free. A new EgressIP takes an address from another
 			// one of the same second if its name sorts first.
-			kind.Map(&networkv1alpha1.EgressIP{}, r.Sharing, predicate.Funcs{UpdateFunc: specChanged}),
+			kind.Map(&networkv1alpha1.EgressIP{}, r.Sharing, trigger.SpecChanged()),
 			kind.Map(&corev1.Node{}, r.every, predicate.Funcs{UpdateFunc: nodeChanged}),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.every, predicate.Funcs{UpdateFunc: networkChanged}),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.every, kind.NetworksChanged()),
@@ -58,12 +59,7 @@ func isOfAPIServer(o client.Object) bool {
 func changed(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)
-	return specChanged(e) || !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status, after.Status)
-}
-
-// specChanged passes changes of the spec.
-func specChanged(e event.UpdateEvent) bool {
-	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
+	return !ok || !ok2 || before.Generation != after.Generation || !equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
 // nodeChanged passes changes of the node's addresses and of whether it may carry egress IPs.

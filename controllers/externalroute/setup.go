@@ -55,7 +55,7 @@ func (r *Reconciler) withPods(ctx context.Context, o client.Object) (requests []
 func routerChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	return !ok || !ok2 || before.UID != after.UID || before.Status.Phase != after.Status.Phase ||
+	return !ok || !ok2 || before.Status.Phase != after.Status.Phase ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !maps.Equal(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.Status.PodIPs, after.Status.PodIPs) ||
 		before.Annotations[facts.NetworkStatusAnnotation] != after.Annotations[facts.NetworkStatusAnnotation]

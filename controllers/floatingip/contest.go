@@ -80,9 +80,6 @@ func externalChanged() predicate.Funcs {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return len(external(e.Object)) > 0 },
 		DeleteFunc: func(e event.DeleteEvent) bool { return len(external(e.Object)) > 0 },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			return !slices.Equal(external(e.ObjectOld), external(e.ObjectNew)) ||
-				e.ObjectOld.GetUID() != e.ObjectNew.GetUID() && len(external(e.ObjectNew)) > 0
-		},
+		UpdateFunc: func(e event.UpdateEvent) bool { return !slices.Equal(external(e.ObjectOld), external(e.ObjectNew)) },
 	}
 }

@@ -120,11 +120,11 @@ func (r *Pools) reported(_ context.Context, e event.UpdateEvent, queue workqueue
 	}
 }
 
-// ended passes the updates with which a pod ends, or is replaced by another of its name.
+// ended passes the updates with which a pod ends.
 func ended(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	return ok && ok2 && (before.UID != after.UID || before.Status.Phase != after.Status.Phase)
+	return ok && ok2 && before.Status.Phase != after.Status.Phase
 }
 
 // ofPod returns a request for each address of a pod, and for each address that is kept for it: a pod without a workload

@@ -86,7 +86,7 @@ func (r *Reconciler) routedWatches() []kind.Watch {
 func selectionChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	return !ok || !ok2 || before.UID != after.UID || facts.WantsPort(before) != facts.WantsPort(after) ||
+	return !ok || !ok2 || facts.WantsPort(before) != facts.WantsPort(after) ||
 		!maps.Equal(before.Labels, after.Labels)
 }
 

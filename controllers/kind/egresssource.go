@@ -40,7 +40,7 @@ func EgressSourceChanged() predicate.Predicate {
 				return false
 			}
 			const request = networkv1alpha1.EgressSourceAnnotation
-			return before.UID != after.UID || before.Annotations[request] != after.Annotations[request] || before.Spec.Type != after.Spec.Type ||
+			return before.Annotations[request] != after.Annotations[request] || before.Spec.Type != after.Spec.Type ||
 				!maps.Equal(before.Spec.Selector, after.Spec.Selector) ||
 				!equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer)
 		},

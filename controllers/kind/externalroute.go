@@ -8,8 +8,7 @@ import (
 
 // ExternalRouteChanged reports whether an update of an ExternalRoute changes which pods have which routers.
 func ExternalRouteChanged(before, after *networkv1alpha1.ExternalRoute) bool {
-	return before.UID != after.UID ||
-		!equality.Semantic.DeepEqual(before.Spec.NamespaceSelector, after.Spec.NamespaceSelector) ||
+	return !equality.Semantic.DeepEqual(before.Spec.NamespaceSelector, after.Spec.NamespaceSelector) ||
 		!equality.Semantic.DeepEqual(before.Spec.PodSelector, after.Spec.PodSelector) ||
 		!equality.Semantic.DeepEqual(before.Status.NextHops, after.Status.NextHops)
 }

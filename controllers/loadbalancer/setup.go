@@ -69,7 +69,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 func requestChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || before.UID != after.UID || !equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
+	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
 		!maps.Equal(before.Annotations, after.Annotations) || !maps.Equal(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.Status, after.Status) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
 }
@@ -78,7 +78,7 @@ func requestChanged(e event.UpdateEvent) bool {
 func freed(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || before.UID != after.UID || !slices.Equal(facts.ServiceAddresses(before), facts.ServiceAddresses(after)) ||
+	return !ok || !ok2 || !slices.Equal(facts.ServiceAddresses(before), facts.ServiceAddresses(after)) ||
 		len(loadbalancer.AddressesOf(before)) > 0 &&
 			!equality.Semantic.DeepEqual(loadbalancer.SharingOf(before), loadbalancer.SharingOf(after))
 }
@@ -94,7 +94,7 @@ func hadAddresses(e event.DeleteEvent) bool {
 func announcedChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Service)
 	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || before.UID != after.UID || loadbalancer.IsOurs(before) != loadbalancer.IsOurs(after) ||
+	return !ok || !ok2 || loadbalancer.IsOurs(before) != loadbalancer.IsOurs(after) ||
 		loadbalancer.Wants(before) != loadbalancer.Wants(after) ||
 		before.Spec.ExternalTrafficPolicy != after.Spec.ExternalTrafficPolicy ||
 		!slices.Equal(loadbalancer.AddressesOf(before), loadbalancer.AddressesOf(after))
@@ -104,7 +104,7 @@ func announcedChanged(e event.UpdateEvent) bool {
 func poolChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.LoadBalancerPool)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.LoadBalancerPool)
-	if !ok || !ok2 || before.Generation != after.Generation || before.UID != after.UID {
+	if !ok || !ok2 || before.Generation != after.Generation {
 		return true
 	}
 	return !equality.Semantic.DeepEqual(meta.FindStatusCondition(before.Status.Conditions, networkv1alpha1.ConditionReady),

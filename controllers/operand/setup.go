@@ -24,6 +24,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/informers"
 	"github.com/weft-network/weft/pkg/install/member"
 	"github.com/weft-network/weft/pkg/install/pki"
 	"github.com/weft-network/weft/pkg/install/render"
@@ -63,7 +64,8 @@ func ManagerOptions(o options.Operands) (ctrl.Options, error) {
 	grace := leadership.Grace
 	again := true // a process may lead several times, each time with the same names of controllers
 	return ctrl.Options{
-		Scheme: scheme,
+		Scheme:   scheme,
+		NewCache: informers.NewCache,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{

@@ -113,7 +113,7 @@ func (r *Reconciler) selectedIn(ctx context.Context, name string) (all []facts.S
 func selectorsChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)
-	return !ok || !ok2 || before.UID != after.UID || !equality.Semantic.DeepEqual(before.Spec.NamespaceSelector,
+	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Spec.NamespaceSelector,
 		after.Spec.NamespaceSelector) ||
 		!equality.Semantic.DeepEqual(before.Spec.PodSelector, after.Spec.PodSelector)
 }

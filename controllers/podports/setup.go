@@ -114,7 +114,7 @@ func changed(e event.UpdateEvent) bool {
 	if !requestsNetworks(before) && !requestsNetworks(after) {
 		return isRefused(after)
 	}
-	return before.UID != after.UID || facts.WantsPort(before) != facts.WantsPort(after) ||
+	return facts.WantsPort(before) != facts.WantsPort(after) ||
 		!maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[networks.Annotation] != after.Annotations[networks.Annotation] ||
 		slices.ContainsFunc(networkv1alpha1.FloatingAnnotations(), func(name string) bool {

@@ -24,6 +24,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/informers"
 )
 
 // ManagerOptions returns the options of the manager that Setup needs: the scheme, and the contents of the cache.
@@ -34,6 +35,7 @@ func ManagerOptions() (ctrl.Options, error) {
 	}
 	return ctrl.Options{
 		Scheme:                 scheme,
+		NewCache:               informers.NewCache,
 		Cache:                  cache.Options{DefaultTransform: strip},
 		Metrics:                metricsserver.Options{BindAddress: "0"}, // the program serves metrics and health
 		HealthProbeBindAddress: "0",

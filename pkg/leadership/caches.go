@@ -44,7 +44,11 @@ func newCaches(config *rest.Config, options ctrl.Options) (*caches, error) {
 	if made.Mapper, err = apiutil.NewDynamicRESTMapper(config, transport); err != nil {
 		return nil, err
 	}
-	all, err := cache.New(config, made)
+	newCache := options.NewCache
+	if newCache == nil {
+		newCache = cache.New
+	}
+	all, err := newCache(config, made)
 	return &caches{Cache: all, scheme: options.Scheme, indexed: map[index]bool{}}, err
 }
 

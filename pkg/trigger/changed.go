@@ -7,11 +7,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// SpecChanged passes changes of an object's spec. An object that was recreated while the watch was interrupted
-// arrives as an update with another UID, perhaps with the former generation.
+// SpecChanged passes changes of an object's spec.
 func SpecChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration()
 	}}
 }
 
