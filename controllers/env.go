@@ -92,7 +92,7 @@ func newDatabase(mgr ctrl.Manager, options Options, env *kind.Env) *database.Dat
 		OnDrift: func() { env.Triggers.EnqueueAfter(topology.KindNetwork, theNetwork, options.CountDelay) },
 		OnStray: func() { env.Triggers.EnqueueAfter(sweep.Name, theNetwork, strayDelay) },
 	}, func(key unit.Key, _ error) { env.Triggers.EnqueueUnit(key) })
-	env.Database, env.Selectors.Units = db, db
+	env.Database, env.Selectors.Units, env.Begun = db, db, db.Begun
 	return db
 }
 

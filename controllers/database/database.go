@@ -60,25 +60,31 @@ func (d *Database) BeginAfter(wait time.Duration) (stop func()) {
 // StartLimit is the longest time that a start waits for the addresses in use before anything is applied.
 const StartLimit = 5 * time.Second
 
+// Begun waits for Begin.
+func (d *Database) Begun(ctx context.Context) error {
+	select {
+	case <-d.begun:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Apply waits for Begin and then calls the engine's Apply. A unit that is applied earlier would only be postponed and
 // reconciled once more, and would delay pods that wait for their first address.
 func (d *Database) Apply(ctx context.Context, u unit.Unit) error {
-	select {
-	case <-d.begun:
-		return d.Engine.Apply(ctx, u)
-	case <-ctx.Done():
-		return fmt.Errorf("unit %s: %w", u.Key, ctx.Err())
+	if err := d.Begun(ctx); err != nil {
+		return fmt.Errorf("unit %s: %w", u.Key, err)
 	}
+	return d.Engine.Apply(ctx, u)
 }
 
 // ApplyAll waits for Begin and then calls the engine's ApplyAll.
 func (d *Database) ApplyAll(ctx context.Context, units ...unit.Unit) error {
-	select {
-	case <-d.begun:
-		return d.Engine.ApplyAll(ctx, units...)
-	case <-ctx.Done():
-		return fmt.Errorf("units: %w", ctx.Err())
+	if err := d.Begun(ctx); err != nil {
+		return fmt.Errorf("units: %w", err)
 	}
+	return d.Engine.ApplyAll(ctx, units...)
 }
 
 // Ports waits for the database and lists the ports of our own units. They must not be changed.

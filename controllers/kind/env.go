@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
@@ -88,12 +89,17 @@ type Env struct {
 	Floating      *claim.Claimer
 	FloatingFreed Topic[string]
 
+	// NodeRestored publishes each NodeNetwork that the cache had when Addresses was filled.
+	NodeRestored Topic[*networkv1alpha1.NodeNetwork]
 	// SubnetsSet publishes a node whose subnets the allocator now has. AddressesLost publishes the owners whose
 	// addresses went with their node, or with its subnet. PodsOutdated publishes the owners whose addresses differ from
 	// now on from a new pod's.
 	SubnetsSet    Topic[string]
 	AddressesLost Topic[[]string]
 	PodsOutdated  Topic[[]string]
+	// Begun waits until units may be applied: the addresses in use are restored, or have not been for some seconds. It is nil in a
+	// plan.
+	Begun func(ctx context.Context) error
 	// HasNoNetwork reports whether a node has no NodeNetwork and gets none for now. Package node sets it.
 	HasNoNetwork func(node string) bool
 	// Restore fills Addresses from durable state. It waits for the database. AddressedPods lists the pods that have

@@ -21,6 +21,11 @@ import (
 // ensure creates or completes the node's NodeNetwork. At most maxMoving nodes may move their links at a time.
 func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan facts.Plan, settings facts.Settings,
 	maxMoving int32) (*networkv1alpha1.NodeNetwork, error) {
+	if r.Begun != nil { // before, the former subnet of a node whose NodeNetwork was deleted is not known
+		if err := r.Begun(ctx); err != nil {
+			return nil, err
+		}
+	}
 	nn, found, spec, err := r.choose(ctx, node, plan, settings, maxMoving)
 	if err != nil {
 		return nil, err
@@ -66,6 +71,9 @@ func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan facts.P
 		if others, err = r.others(ctx, node.Name); err != nil {
 			return nil, false, spec, err
 		}
+		if others, err = r.former(nn, plan, others); err != nil {
+			return nil, false, spec, err
+		}
 	}
 	if spec, err = facts.NodeSpec(nn.Spec, plan, others, settings); err != nil {
 		if errors.Is(err, ipam.ErrExhausted) {
@@ -78,6 +86,24 @@ func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan facts.P
 		r.wait(node.Name, false) // for a subnet that another node gives up
 	}
 	return nn, found, spec, nil
+}
+
+// former gives a node without subnets its former subnets, and adds the former subnets of other nodes to the others. Such nodes lost
+// their NodeNetworks while no process ran, and their pods have the addresses.
+func (r *Reconciler) former(nn *networkv1alpha1.NodeNetwork, plan facts.Plan, others []networkv1alpha1.NodeNetworkSpec) (
+	[]networkv1alpha1.NodeNetworkSpec, error) {
+	subnets, err := plan.FormerSubnets(r.Addresses.AwaitedAddresses(), others)
+	if err != nil {
+		return nil, err
+	}
+	if len(nn.Spec.PodSubnets) == 0 {
+		nn.Spec.PodSubnets = subnets[nn.Name]
+	}
+	delete(subnets, nn.Name)
+	for _, had := range subnets {
+		others = append(others, networkv1alpha1.NodeNetworkSpec{PodSubnets: had})
+	}
+	return others, nil
 }
 
 // floating returns the addresses that IPPools give to pods. The caller holds r.choosing, so that a node which finds no subnet
@@ -199,6 +225,16 @@ func withCached(live *networkv1alpha1.NodeNetworkList, cached []networkv1alpha1.
 		}
 	}
 	return live
+}
+
+// restored remembers a NodeNetwork from before this process, which may be deleted before its node is reconciled.
+func (r *Reconciler) restored(nn *networkv1alpha1.NodeNetwork) {
+	r.mu.Lock()
+	_, chosen := r.assigned[nn.Name]
+	r.mu.Unlock()
+	if !chosen {
+		r.remember(nn.Name, nn.Spec)
+	}
 }
 
 func (r *Reconciler) remember(name string, spec networkv1alpha1.NodeNetworkSpec) {

@@ -39,6 +39,8 @@ func (t tenants) SetNode(name string, _, _ []netip.Prefix) (dropped, outdated []
 func (t tenants) Idle(string) []netip.Prefix { return nil }
 func (t tenants) Lacking(string) []bool      { return nil }
 func (t tenants) Known() bool                { return true }
+
+func (t tenants) AwaitedAddresses() map[string][]netip.Addr { return nil }
 func (t tenants) RemoveNode(name string) []string {
 	had := t[name]
 	delete(t, name)

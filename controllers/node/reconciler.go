@@ -43,6 +43,8 @@ type Addresses interface {
 	// Idle lists leaving subnets without a pod, Lacking the families in which a pod finds no address.
 	Idle(name string) []netip.Prefix
 	Lacking(name string) []bool
+	// AwaitedAddresses returns the addresses of pods whose nodes have no subnets: node -> addresses.
+	AwaitedAddresses() map[string][]netip.Addr
 	// Known reports whether all addresses in use are recorded. Before, pods of a new process wait for no address.
 	Known() bool
 	// RemoveNode returns the owners of addresses of the node. They have lost their assignment.
@@ -68,6 +70,8 @@ type Reconciler struct {
 	// Wildcards lists the DNS names with wildcards that nodes observe.
 	Wildcards func(ctx context.Context) ([]string, error)
 	Zone      kind.Zone
+	// Begun, if set, waits until the addresses in use are restored, for a limited time.
+	Begun func(ctx context.Context) error
 	// PodsLackAddress reports whether pods of a node find no address. It is needed in a zone only.
 	PodsLackAddress func(node string) bool
 

@@ -29,13 +29,15 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Events: env.Events, Triggers: env.Triggers,
 		Floating: env.Floating, SubnetsSet: &env.SubnetsSet, AddressesLost: &env.AddressesLost, PodsOutdated: &env.PodsOutdated,
 		Wildcards: func(ctx context.Context) ([]string, error) { return env.Wildcards(ctx) }, Zone: env.Zone,
-		PodsLackAddress: func(node string) bool { return env.PodsLackAddress(node) }} // package pod sets it later
+		PodsLackAddress: func(node string) bool { return env.PodsLackAddress(node) }, // package pod sets it later
+		Begun:           env.Begun}
 	env.WildcardsChanged.Subscribe(func(struct{}) {
 		for _, request := range r.allNodes(context.Background(), nil) {
 			r.Triggers.Enqueue(topology.KindNode, request.NamespacedName)
 		}
 	})
 	env.FloatingFreed.Subscribe(func(string) { r.wake("") })
+	env.NodeRestored.Subscribe(r.restored)
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindNode); ok {
 		r.rememberFrom(origin)
 	}

@@ -72,6 +72,8 @@ type Reconciler struct {
 	Zone     kind.Zone
 	// CountDelay is how long the ClusterNetwork's count of used addresses may be behind.
 	CountDelay time.Duration
+	// NodeRestored is called with each NodeNetwork when Addresses is filled.
+	NodeRestored func(*networkv1alpha1.NodeNetwork)
 
 	restored restoration
 	holders  holders

@@ -157,6 +157,7 @@ func (r *Reconciler) restoreNodes(ctx context.Context) error {
 			continue
 		}
 		r.Addresses.SetNode(node.Name, node.Subnets, node.Leaving)
+		r.NodeRestored(&list.Items[i])
 	}
 	return nil
 }
@@ -226,7 +227,7 @@ func (r *Reconciler) claim(ctx context.Context, node, owner string, pod types.Na
 	}
 	err := r.claimAll(node, owner, own, want)
 	if errors.Is(err, alloc.ErrUnknownNode) && node != "" {
-		// A user has just deleted the node's NodeNetwork. It is recreated, most likely with the same subnets.
+		// A user has just deleted the node's NodeNetwork. It is recreated with the same subnets, if no other node has them.
 		r.Addresses.ClaimLater(node, owner, own, want)
 	}
 	if err != nil {

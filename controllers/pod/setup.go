@@ -33,7 +33,8 @@ const (
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Reserved: env.Reserved, Addresses: env.Addresses,
 		Events: env.Events, Triggers: env.Triggers,
-		Selectors: env.Selectors, Floating: env.Floating, Zone: env.Zone, CountDelay: env.Settings.CountDelay}
+		Selectors: env.Selectors, Floating: env.Floating, Zone: env.Zone, CountDelay: env.Settings.CountDelay,
+		NodeRestored: env.NodeRestored.Publish}
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPod); ok {
 		r.rememberFrom(origin)
 	}
@@ -148,7 +149,7 @@ func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []r
 func portChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	return !ok || !ok2 || before.UID != after.UID || facts.WantsPort(before) != facts.WantsPort(after) ||
+	return !ok || !ok2 || facts.WantsPort(before) != facts.WantsPort(after) ||
 		!maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[networkv1alpha1.PodNetworksAnnotation] != after.Annotations[networkv1alpha1.PodNetworksAnnotation] ||
 		requestChanged(before, after)

@@ -53,6 +53,19 @@ func (a *Allocator) Awaited() []string {
 	return nodes
 }
 
+// AwaitedAddresses returns the addresses that are claimed on nodes without subnets: node -> addresses.
+func (a *Allocator) AwaitedAddresses() map[string][]netip.Addr {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := map[string][]netip.Addr{}
+	for name, claims := range a.later {
+		for _, c := range claims {
+			all[name] = append(all[name], c.addresses...)
+		}
+	}
+	return all
+}
+
 // claimAwaited applies the claims on a node. If an owner has several claims, the first valid claim wins.
 func (a *Allocator) claimAwaited(nodeName string, n *node) {
 	for _, c := range a.later[nodeName] {
