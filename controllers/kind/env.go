@@ -2,6 +2,7 @@ package kind
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -85,9 +86,10 @@ type Env struct {
 	AttachedPods     func() []types.NamespacedName
 
 	// Floating gives addresses of IPPools to pods. FloatingFreed publishes a pool that may have an address for a pod
-	// that waits.
+	// that waits, and PortsFreed a floating address that no port has any more.
 	Floating      *claim.Claimer
 	FloatingFreed Topic[string]
+	PortsFreed    Topic[netip.Addr]
 
 	// NodeRestored publishes each NodeNetwork that the cache had when Addresses was filled.
 	NodeRestored Topic[*networkv1alpha1.NodeNetwork]

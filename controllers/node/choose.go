@@ -106,15 +106,19 @@ func (r *Reconciler) former(nn *networkv1alpha1.NodeNetwork, plan facts.Plan, ot
 	return others, nil
 }
 
-// floating returns the addresses that IPPools give to pods. The caller holds r.choosing, so that a node which finds no subnet
-// because of them is enqueued when they are free.
+// floating returns the addresses that IPPools give to pods, and those of ports: a pod gets the address of its port again that a person
+// has just released. The caller holds r.choosing, so that a node which finds no subnet because of them is enqueued when they are free.
 func (r *Reconciler) floating(ctx context.Context) ([]netip.Prefix, error) {
 	var pools networkv1alpha1.IPPoolList
 	err := r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy) // they are only read
 	if err = errors.Join(err, r.Floating.Load(ctx)); err != nil {
 		return nil, err
 	}
-	return r.Floating.Book.Overlay(pools.Items), nil
+	kept := r.Floating.Book.Overlay(pools.Items)
+	for _, address := range r.Addresses.HeldAddresses() {
+		kept = append(kept, netip.PrefixFrom(address, address.BitLen()))
+	}
+	return kept, nil
 }
 
 // get returns the node's NodeNetwork, or a new one with the previous assignment, because pods may still run with

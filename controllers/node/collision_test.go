@@ -41,6 +41,7 @@ func (t tenants) Lacking(string) []bool      { return nil }
 func (t tenants) Known() bool                { return true }
 
 func (t tenants) AwaitedAddresses() map[string][]netip.Addr { return nil }
+func (t tenants) HeldAddresses() []netip.Addr               { return nil }
 func (t tenants) RemoveNode(name string) []string {
 	had := t[name]
 	delete(t, name)

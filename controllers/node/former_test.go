@@ -55,3 +55,23 @@ func TestARestoredNodeNetworkIsMadeAgain(t *testing.T) {
 		t.Errorf("it is made again as %+v", again.Spec)
 	}
 }
+
+// A node gets no subnet with the floating address of a port, which its pod may keep without a FloatingIP for a while.
+func TestSubnetsLeaveOutTheAddressesOfPorts(t *testing.T) {
+	r, _, _, _ := small(t)
+	addresses := alloc.New(time.Now)
+	addresses.Hold("pod/a/p", []netip.Addr{netip.MustParseAddr("10.244.0.3"), netip.MustParseAddr("192.0.2.1")})
+	r.Addresses = addresses
+	reconciled(t, r, "n1", "n2")
+	if one := networkOf(t, r, "n1"); one == nil || one.Spec.PodSubnets[0] != "10.244.0.8/29" {
+		t.Errorf("the first node has %+v", one)
+	}
+	if networkOf(t, r, "n2") != nil {
+		t.Error("a node has the subnet of the port's address")
+	}
+	addresses.Release("pod/a/p")
+	reconciled(t, r, "n2")
+	if two := networkOf(t, r, "n2"); two == nil || two.Spec.PodSubnets[0] != "10.244.0.0/29" {
+		t.Errorf("the second node has %+v", two)
+	}
+}

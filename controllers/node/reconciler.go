@@ -45,6 +45,8 @@ type Addresses interface {
 	Lacking(name string) []bool
 	// AwaitedAddresses returns the addresses of pods whose nodes have no subnets: node -> addresses.
 	AwaitedAddresses() map[string][]netip.Addr
+	// HeldAddresses returns the floating addresses that ports have.
+	HeldAddresses() []netip.Addr
 	// Known reports whether all addresses in use are recorded. Before, pods of a new process wait for no address.
 	Known() bool
 	// RemoveNode returns the owners of addresses of the node. They have lost their assignment.

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"maps"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		}
 	})
 	env.FloatingFreed.Subscribe(func(string) { r.wake("") })
+	env.PortsFreed.Subscribe(func(netip.Addr) { r.wake("") })
 	env.NodeRestored.Subscribe(r.restored)
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindNode); ok {
 		r.rememberFrom(origin)

@@ -123,8 +123,14 @@ func (r *Reconciler) hold(pod *corev1.Pod, translated []netip.Addr) (free []neti
 // holdOnly ends the holds of addresses that a pod's port does not have any more, and enqueues the pods that wait for them.
 func (r *Reconciler) holdOnly(owner string, has given) {
 	for _, address := range r.Addresses.HoldOnly(owner, slices.Concat(has.own, has.translated)) {
-		r.Wake(waitsForPort(address))
+		r.freedPort(address)
 	}
+}
+
+// freedPort enqueues what waits for a floating address that no port has any more.
+func (r *Reconciler) freedPort(address netip.Addr) {
+	r.Wake(waitsForPort(address))
+	r.PortsFreed.Publish(address)
 }
 
 // gateway returns the way by which floating addresses of a node's pods leave.

@@ -72,6 +72,8 @@ type Reconciler struct {
 	Zone     kind.Zone
 	// CountDelay is how long the ClusterNetwork's count of used addresses may be behind.
 	CountDelay time.Duration
+	// PortsFreed publishes a floating address that no port has any more.
+	PortsFreed *kind.Topic[netip.Addr]
 	// NodeRestored is called with each NodeNetwork when Addresses is filled.
 	NodeRestored func(*networkv1alpha1.NodeNetwork)
 
@@ -136,7 +138,7 @@ func (r *Reconciler) free(name types.NamespacedName, keep string) {
 			r.unrouted(node)
 		}
 		for _, address := range held {
-			r.Wake(waitsForPort(address))
+			r.freedPort(address)
 		}
 	}
 }

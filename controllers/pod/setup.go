@@ -34,7 +34,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Reserved: env.Reserved, Addresses: env.Addresses,
 		Events: env.Events, Triggers: env.Triggers,
 		Selectors: env.Selectors, Floating: env.Floating, Zone: env.Zone, CountDelay: env.Settings.CountDelay,
-		NodeRestored: env.NodeRestored.Publish}
+		PortsFreed: &env.PortsFreed, NodeRestored: env.NodeRestored.Publish}
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPod); ok {
 		r.rememberFrom(origin)
 	}

@@ -2,6 +2,7 @@ package alloc
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 )
@@ -113,6 +114,13 @@ func (a *Allocator) Held(owner string) []netip.Addr {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.held[owner])
+}
+
+// HeldAddresses returns the floating addresses that ports have, in no order.
+func (a *Allocator) HeldAddresses() []netip.Addr {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Keys(a.holder))
 }
 
 // drop ends all holds of an owner.
