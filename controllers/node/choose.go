@@ -106,7 +106,7 @@ func (r *Reconciler) former(nn *networkv1alpha1.NodeNetwork, plan facts.Plan, ot
 	return others, nil
 }
 
-// floating returns the addresses that IPPools give to pods, and those of ports: a pod gets the address of its port again that a person
+// floating returns the addresses that IPPools give to pods, and that ports have: a pod gets the address of its port again that a person
 // has just released. The caller holds r.choosing, so that a node which finds no subnet because of them is enqueued when they are free.
 func (r *Reconciler) floating(ctx context.Context) ([]netip.Prefix, error) {
 	var pools networkv1alpha1.IPPoolList

@@ -414,6 +414,22 @@ func TestStartRestoresAddresses(t *testing.T) {
 		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{existing}
 		kindtest.Expect(t, kept, b.Reconcile("demo", "web"))
 	})
+	t.Run("of the pod, if its port was changed", func(t *testing.T) {
+		running := aPod(func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.244.0.42"}} })
+		changed := *existing
+		changed.PortSecurity = existing.Addresses
+		changed.Addresses = []string{"0a:58:0a:f4:00:2f 10.244.0.47"}
+		b := newBed(t, onNode("10.244.0.0/24"), running)
+		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{&changed}
+		kindtest.Expect(t, kept, b.Reconcile("demo", "web"))
+	})
+	t.Run("of a port that was not changed", func(t *testing.T) {
+		whole := *existing
+		whole.PortSecurity = existing.Addresses
+		b := newBed(t, onNode("10.244.0.0/24"), aPod(func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.244.0.43"}} }))
+		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{&whole}
+		kindtest.Expect(t, kept, b.Reconcile("demo", "web"))
+	})
 	t.Run("of the pod", func(t *testing.T) {
 		running := aPod(func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.244.0.43"}} })
 		b := newBed(t, onNode("10.244.0.0/24"), running)

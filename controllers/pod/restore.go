@@ -90,7 +90,7 @@ func (r *Reconciler) Restore(ctx context.Context) error { return r.restored.once
 
 // restore derives the allocator from durable state, in this order: the ports of existing pods, the addresses in the
 // status of running pods, and the ports of deleted pods. The latter keep their address until the sweep has removed
-// them.
+// them. Of a port that another program has changed, the status of its pod has the addresses.
 func (r *Reconciler) restore(ctx context.Context) error {
 	if err := r.Selectors.Load(ctx); err != nil {
 		return err
@@ -119,6 +119,9 @@ func (r *Reconciler) restore(ctx context.Context) error {
 		}
 		if _, ok := pod.Annotations[networkv1alpha1.RequestedMACAnnotation]; !ok {
 			p.MAC = nil // it is derived from the addresses, whatever the row contains
+		}
+		if p.Changed && len(pod.Status.PodIPs) > 0 {
+			p.Addresses = addressesOf(pod)
 		}
 		r.restored.keep(ownerOf(pod), *p)
 		return pod.Spec.NodeName, true

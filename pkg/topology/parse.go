@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,5 +40,6 @@ func ParsePodPortRow(row *nbdb.LogicalSwitchPort) (found PortAssignment, ok bool
 		return found, false, fmt.Errorf("port %s: %w", row.Name, err)
 	}
 	found.Addresses, found.MAC = address.Addresses, address.MAC
+	found.Changed = !slices.Equal(row.Addresses, row.PortSecurity)
 	return found, true, nil
 }

@@ -108,4 +108,6 @@ type PortAssignment struct {
 	Slot       int
 	// Chassis is the node's chassis as its agent last reported it.
 	Chassis string
+	// Changed means that another program has changed the port: it may send from other addresses than it gets.
+	Changed bool
 }
