@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -447,6 +448,50 @@ func TestStartRestoresAddresses(t *testing.T) {
 				"node n1: requested address 10.244.0.42 is not available: it is in use"},
 		}, b.Reconcile("demo", "web"))
 	})
+}
+
+// In a cluster with zones, a pod that reports other addresses than its port's has them from another zone's operator: the report may come
+// after its node has changed its zone.
+func TestAPodGetsTheAddressThatItReports(t *testing.T) {
+	for _, zoned := range []bool{true, false} {
+		nn := onNode("10.244.0.0/24")
+		if zoned {
+			nn.Spec.TransitAddresses = []networkv1alpha1.IP{"100.88.0.2"}
+		}
+		pod := aPod()
+		b := newBed(t, nn, pod)
+		b.Reconcile("demo", "web")
+		silent := pod.DeepCopy()
+		pod.Status.PodIPs = []corev1.PodIP{{IP: "10.244.0.43"}}
+		at := slices.IndexFunc(b.Kinds, func(k *kind.Kind) bool { return k.Name == topology.KindPod })
+		if passes := b.Kinds[at].Watches[1].Predicates[0].Update(event.UpdateEvent{ObjectOld: silent, ObjectNew: pod}); passes != zoned {
+			t.Errorf("the report passes: %t, with zones: %t", passes, zoned)
+		}
+		b.Update(pod)
+		address := v4
+		if zoned {
+			address = "0a:58:0a:f4:00:2b 10.244.0.43"
+		}
+		kindtest.Expect(t, kindtest.Outcome{Units: applied(port(address))}, b.Reconcile("demo", "web"))
+		b.ExpectSettled("demo", "web")
+	}
+}
+
+// The address that a pod reports stays another pod's.
+func TestAPodDoesNotGetTheAddressOfAnother(t *testing.T) {
+	nn := onNode("10.244.0.0/24")
+	nn.Spec.TransitAddresses = []networkv1alpha1.IP{"100.88.0.2"}
+	other := aPod(func(p *corev1.Pod) {
+		p.Name, p.UID, p.Status.PodIPs = "other", "uid-other", []corev1.PodIP{{IP: "10.244.0.43"}}
+	})
+	pod := aPod()
+	b := newBed(t, nn, pod)
+	b.Reconcile("demo", "web")
+	b.Create(other)
+	b.Reconcile("demo", "other")
+	pod.Status.PodIPs = other.Status.PodIPs
+	b.Update(pod)
+	kindtest.Expect(t, kindtest.Outcome{Units: applied(port(v4))}, b.Reconcile("demo", "web"))
 }
 
 // A port that cannot be read has no claim on its address. When its pod finds no free address, the port goes, because its

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -47,6 +48,36 @@ func (r *Reconciler) follow(ctx context.Context, pod *corev1.Pod, nn *networkv1a
 	return applied
 }
 
+// adopt gives a pod the addresses that it reports. Another zone's operator may have given them, and they could not be claimed when this
+// operator followed the pod, or the report came only after this operator had given the pod others.
+func (r *Reconciler) adopt(ctx context.Context, pod *corev1.Pod) {
+	others := r.othersThanIts(pod)
+	if len(others) == 0 {
+		r.restorePod(ctx, pod)
+		return
+	}
+	request, err := requestOf(pod)
+	if err == nil {
+		err = r.Addresses.Correct(pod.Spec.NodeName, ownerOf(pod), others, request.MAC)
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("cannot give a pod the addresses that it reports", "pod", client.ObjectKeyFromObject(pod),
+			"reason", err.Error())
+		return
+	}
+	r.Wake(pod.Spec.NodeName)
+}
+
+// othersThanIts returns the addresses that a pod reports, of its node's subnets, and does not have.
+func (r *Reconciler) othersThanIts(pod *corev1.Pod) []netip.Prefix {
+	on, got, known := r.Addresses.Get(ownerOf(pod))
+	if !known || on != pod.Spec.NodeName || len(got.Floating) > 0 {
+		return nil
+	}
+	reported := r.Addresses.InSubnets(on, addressesOf(pod))
+	return slices.DeleteFunc(reported, func(a netip.Prefix) bool { return slices.Contains(got.Addresses, a) })
+}
+
 // addressesOf returns the addresses in a pod's status.
 func addressesOf(pod *corev1.Pod) (all []netip.Addr) {
 	for _, ip := range pod.Status.PodIPs {
@@ -80,7 +111,7 @@ func (r *Reconciler) checkZone(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// addressed passes updates of the addresses of a pod elsewhere.
+// addressed passes updates of the addresses of a pod elsewhere, and of a pod here that reports others than it has.
 func (r *Reconciler) addressed(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
@@ -89,7 +120,7 @@ func (r *Reconciler) addressed(e event.UpdateEvent) bool {
 	}
 	var nn networkv1alpha1.NodeNetwork
 	err := r.Client.Get(context.Background(), types.NamespacedName{Name: after.Spec.NodeName}, &nn, client.UnsafeDisableDeepCopy) // only read
-	return err == nil && r.Zone.Elsewhere(&nn)
+	return err == nil && (r.Zone.Elsewhere(&nn) || len(nn.Spec.TransitAddresses) > 0 && len(r.othersThanIts(after)) > 0)
 }
 
 // wasElsewhere passes the deletion of the network of a node elsewhere. Pods of this zone's nodes lose their addresses with the node.
