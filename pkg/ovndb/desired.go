@@ -207,6 +207,14 @@ func (d *desired) leaveMember(st *unitState, m member) {
 	}
 }
 
+// forgetMember ends that the removal of an element is left to a unit, because another unit removes it.
+func (d *desired) forgetMember(st *unitState, m member) {
+	if _, known := st.stale[m]; known {
+		delete(st.stale, m)
+		d.leaving[m]--
+	}
+}
+
 // unindex removes a unit from the indexes.
 func (d *desired) unindex(schema *Schema, st *unitState) {
 	d.leave(schema, st)

@@ -126,6 +126,9 @@ func (d *desired) leaveRowOf(st *unitState, row unit.Ref, by *unitState) (left b
 		if by != nil {
 			d.leaveMember(by, memberOf(m))
 		}
+		if by != nil && by != st {
+			d.forgetMember(st, memberOf(m)) // st may have been applied again, and not compared since
+		}
 	}
 	st.unit.Members = kept
 	if !slices.ContainsFunc(kept, func(m unit.Membership) bool { return m.Parent.UUID == row.UUID }) {

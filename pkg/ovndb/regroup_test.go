@@ -1,6 +1,8 @@
 package ovndb_test
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,4 +80,25 @@ func TestRegroupAtABadMoment(t *testing.T) {
 	if got := j.counter.driftLog(); len(got) > 0 {
 		t.Errorf("reported as drift: %v", got)
 	}
+}
+
+// A port that is applied again and leaves its group before it is compared has not changed by others: the group's unit removes it.
+func TestAUnitIsComparedWhileItLeaves(t *testing.T) {
+	j := newJoining(t)
+	j.join(j.ports...)
+	j.apply(t, j.group)
+	same := j.ports[0]
+	same.Members = append(slices.Clone(same.Members), inGroup(same))
+	now, cancel := context.WithCancel(t.Context())
+	cancel() // Apply must not wait for the outcome
+	n := j.counter.count()
+	j.counter.beforeSettling(func() {
+		_ = j.Apply(now, same)
+		j.regroup(nil, j.ports[:1])
+	})
+	j.apply(t, switchUnit("n2", 11))
+	j.settle(t, j.group)
+	j.expect(t, "compared while it leaves", 4, n+2)
+	j.nb.Ctl("destroy", "Port_Group", "g")
+	j.await(t, "the report of a foreign change", func() bool { return len(j.counter.driftLog()) > 0 })
 }
