@@ -148,10 +148,18 @@ func (p *planner) removeMisplaced(row model.Model) {
 	table, _ := p.schema.tableOf(row)
 	for _, s := range p.actual.holders(uuid) {
 		ours := p.desired.wantsRow(s.parent.UUID) || !p.schema.Tables[table].Root && p.isOfKeptRow(s)
-		if m := (member{s, uuid}); ours && !p.desired.wants(m) && !p.isLeft(m) {
+		if m := (member{s, uuid}); ours && !p.desired.wants(m) && !p.isLeft(m) && !p.isFormer(s) {
 			p.remove(m)
 		}
 	}
+}
+
+// isFormer reports whether an element of a slot may be a former process's: the row's unit has not been compared since everything
+// that is wanted is known, and removes then what nobody wants. Before, such an element is no foreign change.
+func (p *planner) isFormer(s slot) bool {
+	owner := p.desired.units[p.desired.rows[s.parent.UUID]]
+	return p.strangers && owner != nil && slices.Contains(p.schema.Tables[s.parent.Table].Whole, s.column) &&
+		!(p.desired.complete && owner.clean)
 }
 
 // isOfKeptRow reports whether a slot is in a row of a unit that this process has not applied, such as the gateway of a node whose

@@ -102,3 +102,24 @@ func TestAUnitIsComparedWhileItLeaves(t *testing.T) {
 	j.nb.Ctl("destroy", "Port_Group", "g")
 	j.await(t, "the report of a foreign change", func() bool { return len(j.counter.driftLog()) > 0 })
 }
+
+// What a former process left in a group is no foreign change when the group's unit comes after that of a port, which nobody wants in it.
+func TestWhatAFormerProcessLeftInAGroup(t *testing.T) {
+	former := newJoining(t)
+	former.join(former.ports...)
+	former.apply(t, former.group)
+	j := &joining{running: run(t, former.nb), nb: former.nb, group: former.group}
+	j.apply(t, switchUnit("n1", 10))
+	for _, port := range former.ports {
+		j.apply(t, port)
+	}
+	j.apply(t, j.group)
+	n := j.counter.count()
+	for _, port := range former.ports {
+		j.apply(t, port)
+	}
+	j.expect(t, "applied again", 5, n)
+	j.Complete()
+	j.settle(t, j.group)
+	j.expect(t, "everything is known", 0, n+1)
+}

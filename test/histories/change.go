@@ -26,7 +26,7 @@ func (o *oracle) checkChange() {
 	}
 	for name, node := range o.nodesOf {
 		for _, s := range node.Leaving {
-			if o.countIn(s) == 0 && o.lostIn(name, s) == 0 && !o.isLast(node, s, all) {
+			if _, used := o.countIn(s); used == 0 && o.lostIn(name, s) == 0 && !o.isLast(node, s, all) {
 				o.complain("node %s has the leaving subnet %s, in which no pod has an address", name, s)
 			}
 		}

@@ -37,11 +37,12 @@ type oracle struct {
 	// overlaid are the Networks that ever had a topology other than Localnet.
 	overlaid map[string]bool
 
-	units   []unit.Unit
-	nodesOf map[string]facts.Node
-	used    map[netip.Addr]string     // address -> pod
-	slots   map[string]map[int]string // node -> slot -> pod
-	wrong   []error
+	units    []unit.Unit
+	nodesOf  map[string]facts.Node
+	used     map[netip.Addr]string     // address -> pod
+	reported []netip.Addr              // by pods without a port
+	slots    map[string]map[int]string // node -> slot -> pod
+	wrong    []error
 }
 
 func (o *oracle) complain(format string, args ...any) {
@@ -161,6 +162,9 @@ func (o *oracle) expectPod(pod *corev1.Pod) bool {
 	id := topology.PodPortUUID(pod.Namespace, pod.Name, interfaceUID(pod))
 	r, ok := o.rows["Logical_Switch_Port"][id]
 	if !ok {
+		if node.Chassis == "" { // a process that starts before the agent reports keeps what the pod reports
+			o.reported = append(o.reported, reported(pod)...)
+		}
 		return node.Chassis == "" // the port follows the agent's report
 	}
 	port, err := parsePort(id, r)
@@ -243,7 +247,8 @@ func (o *oracle) hasRoom(node facts.Node) bool {
 		var free int64
 		for _, s := range giving {
 			if s.Addr().Is4() == is4 {
-				free += ipam.Capacity(s) - o.countIn(s)
+				_, used := o.countIn(s)
+				free += ipam.Capacity(s) - used
 			}
 		}
 		if free <= 0 {
@@ -253,14 +258,20 @@ func (o *oracle) hasRoom(node facts.Node) bool {
 	return len(giving) > 0
 }
 
-// countIn returns the number of pod addresses within a network.
-func (o *oracle) countIn(network netip.Prefix) (n int64) {
+// countIn returns the number of pod addresses within a network: of ports, and at most.
+func (o *oracle) countIn(network netip.Prefix) (least, most int64) {
 	for a := range o.used {
 		if network.Contains(a) {
-			n++
+			least++
 		}
 	}
-	return n
+	most = least
+	for _, a := range o.reported {
+		if network.Contains(a) && o.used[a] == "" {
+			most++
+		}
+	}
+	return least, most
 }
 
 func families(subnets []netip.Prefix) (found []bool) {
