@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -474,6 +475,28 @@ func TestAPodGetsTheAddressThatItReports(t *testing.T) {
 		}
 		kindtest.Expect(t, kindtest.Outcome{Units: applied(port(address))}, b.Reconcile("demo", "web"))
 		b.ExpectSettled("demo", "web")
+	}
+}
+
+// A pod of another zone reports an address of a subnet that this operator learns later. It has the address when its node enters.
+func TestAPodElsewhereWaitsForItsSubnet(t *testing.T) {
+	nn := onNode("10.244.0.0/24")
+	nn.Spec.Zone = "east"
+	pod := aPod(func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.245.0.3"}} })
+	b := newBed(t, nn, pod)
+	b.Reconcile("demo", "web")
+	if _, got, ok := b.Env.Addresses.Get("demo/web/uid-web"); ok {
+		t.Fatalf("it has %v of an unknown subnet", got)
+	}
+	b.Env.Addresses.SetNode("n1", []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24"), netip.MustParsePrefix("10.245.0.0/24")}, nil)
+	at := slices.IndexFunc(b.Kinds, func(k *kind.Kind) bool { return k.Name == topology.KindPod })
+	r, _ := b.Kinds[at].Reconciler.(*Reconciler)
+	if woken := r.holders.wake("n1"); len(woken) != 1 || woken[0].Name != "web" {
+		t.Errorf("the subnet enqueues %v", woken)
+	}
+	b.Reconcile("demo", "web")
+	if _, got, ok := b.Env.Addresses.Get("demo/web/uid-web"); !ok || got.Addresses[0].String() != "10.245.0.3/24" {
+		t.Errorf("it has %v", got)
 	}
 }
 

@@ -35,9 +35,9 @@ func (r *Reconciler) follow(ctx context.Context, pod *corev1.Pod, nn *networkv1a
 		r.free(name, "")
 	}
 	r.holders.add(name, owner)
-	// An error means that an address is of no subnet of the node, as a floating address, or is another owner's for a moment.
-	if r.claimAll(nn.Name, owner, addresses, alloc.Assignment{Addresses: r.Addresses.InSubnets(nn.Name, addresses)}) == nil {
-		r.counted()
+	if !r.claimReported(nn.Name, owner, addresses) {
+		r.holders.wait(nn.Name, name)
+		r.claimReported(nn.Name, owner, addresses) // a subnet or an address that came before the pod was recorded as waiting enqueued no pod
 	}
 	want := topology.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: networkv1alpha1.InterfaceUID(pod), Node: nn.Name,
 		Addresses: addresses, MAC: ipam.MAC(addresses), EgressIP: by.egressIP, Selected: by.selectors}
@@ -46,6 +46,19 @@ func (r *Reconciler) follow(ctx context.Context, pod *corev1.Pod, nn *networkv1a
 		r.holdOnly(owner, given{})
 	}
 	return applied
+}
+
+// claimReported claims what a pod elsewhere reports. It fails while this operator does not know the subnet, and while another owner has
+// the address, and always for a floating address.
+func (r *Reconciler) claimReported(node, owner string, addresses []netip.Addr) bool {
+	if _, _, known := r.Addresses.Get(owner); known {
+		return true
+	}
+	err := r.claimAll(node, owner, addresses, alloc.Assignment{Addresses: r.Addresses.InSubnets(node, addresses)})
+	if err == nil {
+		r.counted()
+	}
+	return err == nil
 }
 
 // adopt gives a pod the addresses that it reports. Another zone's operator may have given them, and they could not be claimed when this
