@@ -187,7 +187,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 		return r.park(ctx, pod, by)
 	}
 	if len(nn.Spec.TransitAddresses) > 0 {
-		r.adopt(ctx, pod)
+		r.restorePod(ctx, pod) // if another zone's operator gave it addresses that could not be claimed when it followed the pod
 	}
 	if err := r.checkZone(ctx, pod); errors.Is(err, errRequest) {
 		// Its elements of sets, from when its node was elsewhere, go.
@@ -210,6 +210,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	if err != nil {
 		return r.wait(ctx, pod, err)
 	}
+	got = r.adopt(ctx, pod, got)
 	r.setLacking(name, "")
 	want := r.facts(pod, &nn, got)
 	has := given{got.Floating, r.hold(pod, addresses.translated)}

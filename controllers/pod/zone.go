@@ -61,13 +61,12 @@ func (r *Reconciler) claimReported(node, owner string, addresses []netip.Addr) b
 	return err == nil
 }
 
-// adopt gives a pod the addresses that it reports. Another zone's operator may have given them, and they could not be claimed when this
-// operator followed the pod, or the report came only after this operator had given the pod others.
-func (r *Reconciler) adopt(ctx context.Context, pod *corev1.Pod) {
+// adopt gives a pod the addresses that it reports instead of others. The pod's interface has them, for example from another zone's
+// operator, if the report came only after this operator had given the pod others.
+func (r *Reconciler) adopt(ctx context.Context, pod *corev1.Pod, got alloc.Assignment) alloc.Assignment {
 	others := r.othersThanIts(pod)
 	if len(others) == 0 {
-		r.restorePod(ctx, pod)
-		return
+		return got
 	}
 	request, err := requestOf(pod)
 	if err == nil {
@@ -76,9 +75,12 @@ func (r *Reconciler) adopt(ctx context.Context, pod *corev1.Pod) {
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("cannot give a pod the addresses that it reports", "pod", client.ObjectKeyFromObject(pod),
 			"reason", err.Error())
-		return
+		return got
 	}
 	r.Wake(pod.Spec.NodeName)
+	r.counted() // the addresses may be of another network
+	_, corrected, _ := r.Addresses.Get(ownerOf(pod))
+	return corrected
 }
 
 // othersThanIts returns the addresses that a pod reports, of its node's subnets, and does not have.
@@ -133,7 +135,7 @@ func (r *Reconciler) addressed(e event.UpdateEvent) bool {
 	}
 	var nn networkv1alpha1.NodeNetwork
 	err := r.Client.Get(context.Background(), types.NamespacedName{Name: after.Spec.NodeName}, &nn, client.UnsafeDisableDeepCopy) // only read
-	return err == nil && (r.Zone.Elsewhere(&nn) || len(nn.Spec.TransitAddresses) > 0 && len(r.othersThanIts(after)) > 0)
+	return err == nil && (r.Zone.Elsewhere(&nn) || len(r.othersThanIts(after)) > 0)
 }
 
 // wasElsewhere passes the deletion of the network of a node elsewhere. Pods of this zone's nodes lose their addresses with the node.

@@ -147,9 +147,7 @@ func (w *world) reportPod(ctx context.Context, name string) error {
 		if !ok || pod.Status.Phase != "" && pod.Status.Phase != corev1.PodPending {
 			return
 		}
-		if len(w.sites) > 1 && w.observer.isMoving(pod.Spec.NodeName) { // an operator may have given the address to another pod
-			w.unpinned[string(pod.UID)] = true
-		}
+		w.recent[string(pod.UID)] = pod.Spec.NodeName
 		pod.Status.Phase, pod.Status.PodIPs = corev1.PodRunning, nil
 		for _, a := range port.addresses {
 			pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: a.String()})

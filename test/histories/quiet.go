@@ -18,6 +18,7 @@ import (
 
 // wrong returns an error for everything that is not as it must be now.
 func (w *world) wrong(ctx context.Context) error {
+	w.unpin()
 	o, err := w.read(ctx)
 	if err != nil {
 		return err
@@ -26,6 +27,16 @@ func (w *world) wrong(ctx context.Context) error {
 		return err
 	}
 	return w.checkApart()
+}
+
+// unpin expects no address of a pod that reported while its node was moving: an operator that had not seen the report may have given the
+// address to another pod.
+func (w *world) unpin() {
+	for uid, node := range w.recent {
+		if len(w.sites) > 1 && w.observer.isMoving(node) {
+			w.unpinned[uid] = true
+		}
+	}
 }
 
 // wrongAt returns an error for everything that is not as it must be in one database.
@@ -64,6 +75,7 @@ func (w *world) quiet(ctx context.Context) error {
 	if err := w.converge(ctx, w.wrong); err != nil {
 		return fmt.Errorf("after the end of all faults: %w", err)
 	}
+	clear(w.recent)
 	for _, s := range w.sites {
 		s.emptied = false
 	}

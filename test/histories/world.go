@@ -36,6 +36,7 @@ type history struct {
 	sites []*site // of the part of the cluster without a name, then of its zone
 
 	muted    map[string]bool                       // nodes whose agent does not report
+	recent   map[string]string                     // UIDs of pods that reported since the last quiet moment -> their nodes
 	chassis  map[string]string                     // node -> what its agent reports next
 	unpinned map[string]bool                       // UIDs of pods that may get other addresses than they reported
 	entries  []networkv1alpha1.ClusterNetworkEntry // of the ClusterNetwork; nil before the first
@@ -86,7 +87,7 @@ func newWorld(t testing.TB, plan Plan, real *rest.Config) (*world, error) {
 		return nil, err
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	h := &history{plan: plan, news: &notifier{}, muted: map[string]bool{}, chassis: map[string]string{},
+	h := &history{plan: plan, news: &notifier{}, muted: map[string]bool{}, recent: map[string]string{}, chassis: map[string]string{},
 		unpinned: map[string]bool{}, addressed: map[types.UID][]string{}, reached: map[string]bool{}, overlaid: map[string]bool{},
 		schedulers: map[string]*extenderProcess{}}
 	c := &cluster{config: real, mapper: newMapper(), dir: dir}
