@@ -159,7 +159,7 @@ func (p *planner) removeMisplaced(row model.Model) {
 func (p *planner) isFormer(s slot) bool {
 	owner := p.desired.units[p.desired.rows[s.parent.UUID]]
 	return p.strangers && owner != nil && slices.Contains(p.schema.Tables[s.parent.Table].Whole, s.column) &&
-		!(p.desired.complete && owner.clean)
+		(!p.desired.complete || !owner.clean)
 }
 
 // isOfKeptRow reports whether a slot is in a row of a unit that this process has not applied, such as the gateway of a node whose
