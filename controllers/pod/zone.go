@@ -83,14 +83,19 @@ func (r *Reconciler) adopt(ctx context.Context, pod *corev1.Pod, got alloc.Assig
 	return corrected
 }
 
-// othersThanIts returns the addresses that a pod reports, of its node's subnets, and does not have.
+// othersThanIts returns the addresses that a pod reports if they are of its node's subnets, and the pod does not have all of them.
 func (r *Reconciler) othersThanIts(pod *corev1.Pod) []netip.Prefix {
 	on, got, known := r.Addresses.Get(ownerOf(pod))
 	if !known || on != pod.Spec.NodeName || len(got.Floating) > 0 {
 		return nil
 	}
-	reported := r.Addresses.InSubnets(on, addressesOf(pod))
-	return slices.DeleteFunc(reported, func(a netip.Prefix) bool { return slices.Contains(got.Addresses, a) })
+	addresses := addressesOf(pod)
+	reported := r.Addresses.InSubnets(on, addresses)
+	has := func(a netip.Prefix) bool { return slices.Contains(got.Addresses, a) }
+	if len(reported) < len(addresses) || !slices.ContainsFunc(reported, func(a netip.Prefix) bool { return !has(a) }) {
+		return nil
+	}
+	return reported
 }
 
 // addressesOf returns the addresses in a pod's status.

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Correct gives an owner other addresses of its node, by family: the given ones instead of what it has. It keeps its port key and the
-// families that are not given. mac is the requested MAC, or nil. Correct fails without a change if the owner has no assignment on the
+// Correct gives an owner other addresses of its node: the given ones instead of what it has. It keeps its port key, and may lose a
+// family, which is younger than the owner then. mac is the requested MAC, or nil. Correct fails without a change if the owner has no assignment on the
 // node, or a floating address, or if an address is not a pod address in a subnet of the node or belongs to another owner.
 func (a *Allocator) Correct(nodeName, owner string, addresses []netip.Prefix, mac net.HardwareAddr) error {
 	a.mu.Lock()
@@ -23,12 +23,6 @@ func (a *Allocator) Correct(nodeName, owner string, addresses []netip.Prefix, ma
 		return fmt.Errorf("node %s: %s has floating addresses", nodeName, owner)
 	}
 	want := Assignment{Addresses: slices.Clone(addresses), MAC: mac, Slot: had.Slot}
-	for _, address := range had.Addresses {
-		same := func(b netip.Prefix) bool { return b.Addr().Is4() == address.Addr().Is4() }
-		if !slices.ContainsFunc(addresses, same) {
-			want.Addresses = append(want.Addresses, address)
-		}
-	}
 	a.release(owner)
 	if _, err := a.claim(nodeName, n, owner, want); err != nil {
 		_, undone := a.put(nodeName, n, owner, had)
