@@ -234,19 +234,23 @@ func withCached(live *networkv1alpha1.NodeNetworkList, cached []networkv1alpha1.
 // restored remembers a NodeNetwork from before this process, which may be deleted before its node is reconciled.
 func (r *Reconciler) restored(nn *networkv1alpha1.NodeNetwork) {
 	r.mu.Lock()
-	_, chosen := r.assigned[nn.Name]
-	r.mu.Unlock()
-	if !chosen {
-		r.remember(nn.Name, nn.Spec)
+	defer r.mu.Unlock()
+	if _, chosen := r.assigned[nn.Name]; !chosen {
+		r.assign(nn.Name, nn.Spec)
 	}
 }
 
 func (r *Reconciler) remember(name string, spec networkv1alpha1.NodeNetworkSpec) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.assign(name, spec)
+	delete(r.waiting, name)
+}
+
+// assign is called with r.mu held.
+func (r *Reconciler) assign(name string, spec networkv1alpha1.NodeNetworkSpec) {
 	if r.assigned == nil {
 		r.assigned = map[string]networkv1alpha1.NodeNetworkSpec{}
 	}
 	r.assigned[name] = spec
-	delete(r.waiting, name)
 }

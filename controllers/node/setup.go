@@ -39,7 +39,9 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	})
 	env.FloatingFreed.Subscribe(func(string) { r.wake("") })
 	env.PortsFreed.Subscribe(func(netip.Addr) { r.wake("") })
-	env.NodeRestored.Subscribe(r.restored)
+	if !env.Zone.Follows() { // a follower chooses nothing
+		env.NodeRestored.Subscribe(r.restored)
+	}
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindNode); ok {
 		r.rememberFrom(origin)
 	}

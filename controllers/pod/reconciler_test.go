@@ -416,14 +416,23 @@ func TestStartRestoresAddresses(t *testing.T) {
 		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{existing}
 		kindtest.Expect(t, kept, b.Reconcile("demo", "web"))
 	})
-	t.Run("of the pod, if its port was changed", func(t *testing.T) {
-		running := aPod(func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.244.0.42"}} })
-		changed := *existing
-		changed.PortSecurity = existing.Addresses
-		changed.Addresses = []string{"0a:58:0a:f4:00:2f 10.244.0.47"}
-		b := newBed(t, onNode("10.244.0.0/24"), running)
-		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{&changed}
-		kindtest.Expect(t, kept, b.Reconcile("demo", "web"))
+	t.Run("of the pod, if its port was changed to another pod's address", func(t *testing.T) {
+		victim := aPod(func(p *corev1.Pod) { p.Name, p.UID = "victim", "uid-victim" })
+		damaged := aPod(func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.244.0.47"}} })
+		of := func(p *corev1.Pod, slot, has string, from ...string) *nbdb.LogicalSwitchPort {
+			return &nbdb.LogicalSwitchPort{Name: "demo_" + p.Name, Addresses: []string{has}, PortSecurity: from,
+				ExternalIDs: map[string]string{unit.OwnerKey: string(topology.PodKey("demo", p.Name))},
+				Options:     map[string]string{"iface-id-ver": string(p.UID), "requested-tnl-key": slot}}
+		}
+		whole := existing.Addresses[0]
+		b := newBed(t, onNode("10.244.0.0/24"), damaged, victim)
+		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{of(damaged, "17", whole, "0a:58:0a:f4:00:2f 10.244.0.47"), of(victim, "16", whole, whole)}
+		b.Reconcile("demo", "web")
+		for uid, address := range map[string]string{"demo/web/uid-web": "10.244.0.47/24", "demo/victim/uid-victim": "10.244.0.42/24"} {
+			if _, got, _ := b.Env.Addresses.Get(uid); len(got.Addresses) != 1 || got.Addresses[0].String() != address {
+				t.Errorf("%s has %v, want %s", uid, got.Addresses, address)
+			}
+		}
 	})
 	t.Run("of the pod", func(t *testing.T) {
 		running := aPod(func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.244.0.43"}} })
@@ -488,7 +497,7 @@ func TestAPodElsewhereWaitsForItsSubnet(t *testing.T) {
 	}
 }
 
-// The address that a pod reports stays another pod's.
+// A pod gets the address that it reports only when the pod that has it is gone.
 func TestAPodDoesNotGetTheAddressOfAnother(t *testing.T) {
 	nn := onNode("10.244.0.0/24")
 	other := aPod(func(p *corev1.Pod) {
@@ -502,6 +511,12 @@ func TestAPodDoesNotGetTheAddressOfAnother(t *testing.T) {
 	pod.Status.PodIPs = other.Status.PodIPs
 	b.Update(pod)
 	kindtest.Expect(t, kindtest.Outcome{Units: applied(port(v4))}, b.Reconcile("demo", "web"))
+	b.Delete(other)
+	if have := b.Reconcile("demo", "other"); !slices.Contains(have.Enqueued, "pod demo/web") {
+		t.Errorf("the end of the other pod enqueued %v", have.Enqueued)
+	}
+	kindtest.Expect(t, kindtest.Outcome{Units: applied(port("0a:58:0a:f4:00:2b 10.244.0.43")), Enqueued: []string{"network default"}},
+		b.Reconcile("demo", "web"))
 }
 
 // A port that cannot be read has no claim on its address. When its pod finds no free address, the port goes, because its

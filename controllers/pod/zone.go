@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -59,43 +58,6 @@ func (r *Reconciler) claimReported(node, owner string, addresses []netip.Addr) b
 		r.counted()
 	}
 	return err == nil
-}
-
-// adopt gives a pod the addresses that it reports instead of others. The pod's interface has them, for example from another zone's
-// operator, if the report came only after this operator had given the pod others.
-func (r *Reconciler) adopt(ctx context.Context, pod *corev1.Pod, got alloc.Assignment) alloc.Assignment {
-	others := r.othersThanIts(pod)
-	if len(others) == 0 {
-		return got
-	}
-	request, err := requestOf(pod)
-	if err == nil {
-		err = r.Addresses.Correct(pod.Spec.NodeName, ownerOf(pod), others, request.MAC)
-	}
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("cannot give a pod the addresses that it reports", "pod", client.ObjectKeyFromObject(pod),
-			"reason", err.Error())
-		return got
-	}
-	r.Wake(pod.Spec.NodeName)
-	r.counted() // the addresses may be of another network
-	_, corrected, _ := r.Addresses.Get(ownerOf(pod))
-	return corrected
-}
-
-// othersThanIts returns the addresses that a pod reports if they are of its node's subnets, and the pod does not have all of them.
-func (r *Reconciler) othersThanIts(pod *corev1.Pod) []netip.Prefix {
-	on, got, known := r.Addresses.Get(ownerOf(pod))
-	if !known || on != pod.Spec.NodeName || len(got.Floating) > 0 {
-		return nil
-	}
-	addresses := addressesOf(pod)
-	reported := r.Addresses.InSubnets(on, addresses)
-	has := func(a netip.Prefix) bool { return slices.Contains(got.Addresses, a) }
-	if len(reported) < len(addresses) || !slices.ContainsFunc(reported, func(a netip.Prefix) bool { return !has(a) }) {
-		return nil
-	}
-	return reported
 }
 
 // addressesOf returns the addresses in a pod's status.

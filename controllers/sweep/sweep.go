@@ -59,7 +59,7 @@ const Name = "sweep"
 // Kind returns the sweep for the units of these kinds.
 func Kind(env *kind.Env, kinds []*kind.Kind) *kind.Kind {
 	awaited := func() (keys []unit.Key) {
-		for _, node := range env.Addresses.Awaited() {
+		for node := range env.Addresses.AwaitedAddresses() {
 			keys = append(keys, topology.NodeKey(node))
 		}
 		for _, pod := range env.AddressedPods() {

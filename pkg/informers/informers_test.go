@@ -49,6 +49,7 @@ func TestARecreatedObjectIsDeletedAndCreated(t *testing.T) {
 		"by kind":   func(c cache.Cache) (cache.Informer, error) { return c.GetInformerForKind(t.Context(), kind) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // the cache pauses before it lists again
 			states, events := make(chan string), make(chan string, 10)
 			server := httptest.NewServer(&interrupted{next: states})
 			t.Cleanup(server.Close)

@@ -207,11 +207,18 @@ func (d *desired) leaveMember(st *unitState, m member) {
 	}
 }
 
-// forgetMember ends that the removal of an element is left to a unit, because another unit removes it.
+// forgetMember ends that the removal of an element is left to a unit, because another unit, or the end of the row, removes it.
 func (d *desired) forgetMember(st *unitState, m member) {
 	if _, known := st.stale[m]; known {
 		delete(st.stale, m)
-		d.leaving[m]--
+		d.left(m)
+	}
+}
+
+// left records that one unit less removes an element.
+func (d *desired) left(m member) {
+	if d.leaving[m]--; d.leaving[m] == 0 {
+		delete(d.leaving, m)
 	}
 }
 
@@ -247,9 +254,7 @@ func (d *desired) unindexMember(key unit.Key, m unit.Membership) {
 // done drops the records that a successful commit made obsolete.
 func (d *desired) done(st *unitState) {
 	for m := range st.stale {
-		if d.leaving[m]--; d.leaving[m] == 0 {
-			delete(d.leaving, m)
-		}
+		d.left(m)
 	}
 	st.stale, st.gone = nil, nil // an empty map keeps its memory
 	if st.unit.Empty() && len(st.waiters) == 0 {

@@ -126,7 +126,7 @@ func (d *desired) leaveRowOf(st *unitState, row unit.Ref, by *unitState) (left b
 		if by != nil {
 			d.leaveMember(by, memberOf(m))
 		}
-		if by != nil && by != st {
+		if by != st {
 			d.forgetMember(st, memberOf(m)) // st may have been applied again, and not compared since
 		}
 	}

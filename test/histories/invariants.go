@@ -34,11 +34,10 @@ func (w *world) checkInvariants(ctx context.Context, frozen bool) error {
 	if len(w.unpinned) > 0 { // pods survived their node or the database, and still report their previous addresses
 		excused = append(excused, "PodReportsAddress")
 	}
-	// Until its agent reports again, a node's ports keep the last chassis, and damage to its gateway remains.
+	// Until its agent reports again, a node's ports keep the last chassis, damage to its gateway remains, and a new process keeps the
+	// addresses that pods without a port report.
 	if len(w.muted) > 0 {
-		excused = append(excused, "PortOnItsChassis", "PeersExist")
-		// Until then a new process keeps the addresses that pods without a port report.
-		excused = append(excused, "CountsAreRight")
+		excused = append(excused, "PortOnItsChassis", "PeersExist", "CountsAreRight")
 	}
 	var wrong []error
 	for _, v := range invariant.Check(present) {

@@ -40,7 +40,7 @@ type oracle struct {
 	units    []unit.Unit
 	nodesOf  map[string]facts.Node
 	used     map[netip.Addr]string     // address -> pod
-	reported []netip.Addr              // by pods without a port
+	portless []netip.Addr              // that pods without a port report
 	slots    map[string]map[int]string // node -> slot -> pod
 	wrong    []error
 }
@@ -163,7 +163,7 @@ func (o *oracle) expectPod(pod *corev1.Pod) bool {
 	r, ok := o.rows["Logical_Switch_Port"][id]
 	if !ok {
 		if node.Chassis == "" { // a process that starts before the agent reports keeps what the pod reports
-			o.reported = append(o.reported, reported(pod)...)
+			o.portless = append(o.portless, reported(pod)...)
 		}
 		return node.Chassis == "" // the port follows the agent's report
 	}
@@ -266,7 +266,7 @@ func (o *oracle) countIn(network netip.Prefix) (least, most int64) {
 		}
 	}
 	most = least
-	for _, a := range o.reported {
+	for _, a := range o.portless {
 		if network.Contains(a) && o.used[a] == "" {
 			most++
 		}

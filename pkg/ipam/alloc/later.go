@@ -39,20 +39,6 @@ func (a *Allocator) Awaits(owner string) bool {
 	return false
 }
 
-// Awaited lists the nodes with claims and without subnets, sorted.
-func (a *Allocator) Awaited() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var nodes []string
-	for name, claims := range a.later {
-		if len(claims) > 0 {
-			nodes = append(nodes, name)
-		}
-	}
-	slices.Sort(nodes)
-	return nodes
-}
-
 // AwaitedAddresses returns the addresses that are claimed on nodes without subnets: node -> addresses.
 func (a *Allocator) AwaitedAddresses() map[string][]netip.Addr {
 	a.mu.Lock()
