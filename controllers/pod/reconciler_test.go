@@ -426,7 +426,8 @@ func TestStartRestoresAddresses(t *testing.T) {
 		}
 		whole := existing.Addresses[0]
 		b := newBed(t, onNode("10.244.0.0/24"), damaged, victim)
-		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{of(damaged, "17", whole, "0a:58:0a:f4:00:2f 10.244.0.47"), of(victim, "16", whole, whole)}
+		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{
+			of(damaged, "17", whole, "0a:58:0a:f4:00:2f 10.244.0.47"), of(victim, "16", whole, whole)}
 		b.Reconcile("demo", "web")
 		for uid, address := range map[string]string{"demo/web/uid-web": "10.244.0.47/24", "demo/victim/uid-victim": "10.244.0.42/24"} {
 			if _, got, _ := b.Env.Addresses.Get(uid); len(got.Addresses) != 1 || got.Addresses[0].String() != address {
