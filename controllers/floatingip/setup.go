@@ -44,20 +44,19 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	return []*kind.Kind{{
 		Name: KindIPPool, Reconciler: pools,
 		Owner: func() client.Object { return &networkv1alpha1.IPPool{} },
-		Watches: []kind.Watch{
+		Watches: append([]kind.Watch{
 			kind.Of(&networkv1alpha1.IPPool{}, trigger.SpecChanged()),
 			kind.On(&networkv1alpha1.IPPool{}, handler.Funcs{UpdateFunc: pools.reported}),
 			kind.Map(&networkv1alpha1.IPPool{}, pools.others, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-				return trigger.SpecChanged().Update(e) && subnetsChanged(e) || hostChanged(e)
+				return trigger.SpecChanged().Update(e) && subnetsChanged(e)
 			}}),
-			kind.Map(&corev1.Node{}, pools.all, predicate.Funcs{UpdateFunc: hostChanged}),
 			kind.Map(&networkv1alpha1.Network{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, pools.all, kind.BalancersChanged()),
 			kind.Map(&corev1.Service{}, pools.all, externalChanged()),
-		},
+		}, kind.SegmentHostWatches(pools.all)...),
 	}, {
 		Name: KindFloatingIP, Reconciler: r, Workers: workers, Live: true,
 		Watches: []kind.Watch{

@@ -77,12 +77,12 @@ type Env struct {
 	WildcardsChanged Topic[struct{}]
 
 	// NetworkAddresses has the addresses in use of each Network. RestoreNetworks fills it from the ports that exist, and
-	// then enqueues each Network; it waits for the database. Attached counts the pods' interfaces on a Network; known is
-	// false before RestoreNetworks has succeeded. AttachedPods lists the pods that have any. Package podports sets these
+	// then enqueues each Network; it waits for the database. Attached counts the pods' interfaces on a Network by namespace;
+	// known is false before RestoreNetworks has succeeded. AttachedPods lists the pods that have any. Package podports sets these
 	// functions.
 	NetworkAddresses *alloc.Set
 	RestoreNetworks  func(ctx context.Context) error
-	Attached         func(network string) (interfaces int, known bool)
+	Attached         func(network string) (byNamespace map[string]int, known bool)
 	AttachedPods     func() []types.NamespacedName
 
 	// Floating gives addresses of IPPools to pods. FloatingFreed publishes a pool that may have an address for a pod

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,14 +12,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -34,8 +38,10 @@ type Reconciler struct {
 	Client   client.Client
 	Database Database
 	Events   events.EventRecorder
-	// Attached counts the interfaces of pods on a Network; known is false before the ports that exist were read.
-	Attached func(network string) (interfaces int, known bool)
+	// Attached counts the interfaces of pods on a Network by namespace; known is false before the ports that exist were read.
+	Attached func(network string) (byNamespace map[string]int, known bool)
+	// Addresses has the addresses in use of each Network.
+	Addresses *alloc.Set
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -76,7 +82,69 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if unknown != nil {
 		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonPhysicalNetworkUnknown, unknown.Error())
 	}
+	contested, err := r.contested(ctx, read)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if len(contested) > 0 {
+		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonAddressConflict, strings.Join(contested, "; "))
+	}
+	unselected, err := r.unselected(ctx, &n)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if len(unselected) > 0 {
+		message := fmt.Sprintf("the network is in the database; spec.namespaces does not select these namespaces, whose attached pods keep "+
+			"their interfaces: %s. To detach a pod, delete it, or take the network out of its annotation", strings.Join(unselected, ", "))
+		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonNamespacesInUse, message)
+	}
 	return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonAsExpected, "the network is in the database")
+}
+
+// contested names the addresses of attached pods that a machine on the segment of a Localnet Network has, too. The pods keep them.
+func (r *Reconciler) contested(ctx context.Context, n facts.PodNetwork) (contested []string, err error) {
+	if n.Topology != networkv1alpha1.TopologyLocalnet {
+		return nil, nil
+	}
+	hosts, err := kind.SegmentHosts(ctx, r.Client)
+	for _, host := range hosts {
+		if owner := r.Addresses.Of(n.Name).UserOfAddress(host.Address); owner != "" {
+			contested = append(contested, fmt.Sprintf("%s has address %s, which belongs to %s: delete the pod",
+				userOf(owner), host.Address, host.Of))
+		}
+	}
+	slices.Sort(contested)
+	return slices.Compact(contested), err
+}
+
+// userOf names the owner of an address in messages: the pod of an attachment, or an IPAMClaim.
+func userOf(owner string) string {
+	if part := strings.SplitN(owner, "/", 3); len(part) == 3 {
+		return "pod " + part[0] + "/" + part[1]
+	}
+	return owner
+}
+
+// unselected lists the namespaces with attached pods that spec.namespaces does not select, sorted, with their number of interfaces.
+func (r *Reconciler) unselected(ctx context.Context, n *networkv1alpha1.Network) (unselected []string, err error) {
+	selector, err := metav1.LabelSelectorAsSelector(n.Spec.Namespaces)
+	if err != nil {
+		return nil, nil // the API server has validated it
+	}
+	byNamespace, _ := r.Attached(n.Name)
+	for namespace, interfaces := range byNamespace {
+		in := kind.NewNamespace()
+		err := r.Client.Get(ctx, types.NamespacedName{Name: namespace}, in, client.UnsafeDisableDeepCopy) // it is only read
+		switch {
+		case apierrors.IsNotFound(err): // its pods are being deleted
+		case err != nil:
+			return nil, err
+		case !selector.Matches(labels.Set(in.Labels)):
+			unselected = append(unselected, fmt.Sprintf("%s (%d)", namespace, interfaces))
+		}
+	}
+	slices.Sort(unselected)
+	return unselected, nil
 }
 
 // unknown returns in its first result why no node can reach the network's physical network.
@@ -93,18 +161,21 @@ func (r *Reconciler) report(ctx context.Context, n *networkv1alpha1.Network, rea
 	before := n.DeepCopy()
 	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: reason,
 		Message: health.Cut(message), ObservedGeneration: n.Generation}
-	if reason != networkv1alpha1.ReasonAsExpected {
+	if reason != networkv1alpha1.ReasonAsExpected && reason != networkv1alpha1.ReasonNamespacesInUse {
 		ready.Status = metav1.ConditionFalse
 	}
 	meta.SetStatusCondition(&n.Status.Conditions, ready)
-	if interfaces, known := r.Attached(n.Name); known {
-		n.Status.Attachments = int32(interfaces)
+	if byNamespace, known := r.Attached(n.Name); known {
+		n.Status.Attachments = 0
+		for _, interfaces := range byNamespace {
+			n.Status.Attachments += int32(interfaces)
+		}
 	}
 	if equality.Semantic.DeepEqual(before.Status, n.Status) {
 		return nil
 	}
 	had := meta.FindStatusCondition(before.Status.Conditions, networkv1alpha1.ConditionReady)
-	if ready.Status != metav1.ConditionTrue && (had == nil || had.Message != ready.Message) {
+	if reason != networkv1alpha1.ReasonAsExpected && (had == nil || had.Message != ready.Message) {
 		r.Events.Eventf(n, nil, corev1.EventTypeWarning, reason, "ReconcileNetwork", "%s", ready.Message)
 	}
 	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, n, client.MergeFrom(before)))

@@ -24,8 +24,8 @@ const workers = 4
 
 // Kinds returns the kinds of Networks and of nodes' parts of them.
 func Kinds(env *kind.Env) []*kind.Kind {
-	attached := func(network string) (int, bool) { return env.Attached(network) } // package podports sets it later
-	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Attached: attached}
+	attached := func(network string) (map[string]int, bool) { return env.Attached(network) } // package podports sets it later
+	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Attached: attached, Addresses: env.NetworkAddresses}
 	nodes := &Nodes{Client: env.Client, Database: env.Database}
 	return []*kind.Kind{r.kind(), nodes.kind()}
 }
@@ -34,13 +34,13 @@ func (r *Reconciler) kind() *kind.Kind {
 	return &kind.Kind{
 		Name: topology.KindPodNetwork, Reconciler: r,
 		Owner: func() client.Object { return &networkv1alpha1.Network{} },
-		Watches: []kind.Watch{
+		Watches: append([]kind.Watch{
 			// A status that was computed beside an older one of the cache is computed again when the cache has it.
 			kind.Of(&networkv1alpha1.Network{}),
 			kind.Map(&nadv1.NetworkAttachmentDefinition{}, networkOf),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.all, trigger.SpecChanged()),
 			kind.Map(&corev1.Namespace{}, r.all, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
-		},
+		}, kind.SegmentHostWatches(r.onSegments)...),
 	}
 }
 
@@ -57,6 +57,16 @@ func networkOf(_ context.Context, definition client.Object) []reconcile.Request 
 func (r *Reconciler) all(ctx context.Context, _ client.Object) (all []reconcile.Request) {
 	for _, n := range networks(ctx, r.Client) {
 		all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: n.Name}})
+	}
+	return all
+}
+
+// onSegments returns a request for each Localnet Network.
+func (r *Reconciler) onSegments(ctx context.Context, _ client.Object) (all []reconcile.Request) {
+	for _, n := range networks(ctx, r.Client) {
+		if n.Spec.Topology == networkv1alpha1.TopologyLocalnet {
+			all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: n.Name}})
+		}
 	}
 	return all
 }

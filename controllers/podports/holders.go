@@ -60,8 +60,9 @@ func (h held) isPortOf(pod types.NamespacedName, row unit.Row) bool {
 type holders struct {
 	mu sync.Mutex
 	// byPod says of each attachment whether the database has its port. A pod keeps the addresses of a port that was lost.
-	byPod   map[types.NamespacedName]map[held]bool
-	on      map[string]int                               // network -> attachments in byPod with a port
+	byPod map[types.NamespacedName]map[held]bool
+	// on counts the attachments in byPod with a port: network -> namespace -> attachments.
+	on      map[string]map[string]int
 	waiting map[string]map[types.NamespacedName]struct{} // network -> pods
 }
 
@@ -70,7 +71,7 @@ func (h *holders) add(pod types.NamespacedName, a held) (added bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.byPod == nil {
-		h.byPod, h.on = map[types.NamespacedName]map[held]bool{}, map[string]int{}
+		h.byPod, h.on = map[types.NamespacedName]map[held]bool{}, map[string]map[string]int{}
 	}
 	if h.byPod[pod] == nil {
 		h.byPod[pod] = map[held]bool{}
@@ -79,8 +80,32 @@ func (h *holders) add(pod types.NamespacedName, a held) (added bool) {
 		return false
 	}
 	h.byPod[pod][a] = true
-	h.on[a.network]++
+	h.count(pod, a, 1)
 	return true
+}
+
+// keep records an attachment whose port the database has lost, unless the attachment is recorded.
+func (h *holders) keep(pod types.NamespacedName, a held) {
+	if h.add(pod, a) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.byPod[pod][a] = false
+		h.count(pod, a, -1)
+	}
+}
+
+// count adds to the number of attachments of a namespace on a Network. The caller holds mu.
+func (h *holders) count(pod types.NamespacedName, a held, attachments int) {
+	if h.on[a.network] == nil {
+		h.on[a.network] = map[string]int{}
+	}
+	h.on[a.network][pod.Namespace] += attachments
+	if h.on[a.network][pod.Namespace] == 0 {
+		delete(h.on[a.network], pod.Namespace)
+	}
+	if len(h.on[a.network]) == 0 {
+		delete(h.on, a.network)
+	}
 }
 
 // found records which attachments of a pod have one of the ports in rows. It returns the Networks whose count has changed.
@@ -94,9 +119,9 @@ func (h *holders) found(pod types.NamespacedName, rows []unit.Row) (changed []st
 		}
 		h.byPod[pod][a] = has
 		if changed = append(changed, a.network); has {
-			h.on[a.network]++
+			h.count(pod, a, 1)
 		} else {
-			h.on[a.network]--
+			h.count(pod, a, -1)
 		}
 	}
 	return changed
@@ -147,11 +172,8 @@ func (h *holders) remove(pod types.NamespacedName, a held) {
 	if delete(h.byPod[pod], a); len(h.byPod[pod]) == 0 {
 		delete(h.byPod, pod)
 	}
-	if !hasPort {
-		return
-	}
-	if h.on[a.network]--; h.on[a.network] == 0 {
-		delete(h.on, a.network)
+	if hasPort {
+		h.count(pod, a, -1)
 	}
 }
 
@@ -162,11 +184,11 @@ func (h *holders) pods() []types.NamespacedName {
 	return slices.Collect(maps.Keys(h.byPod))
 }
 
-// attached counts the attachments of pods on a Network.
-func (h *holders) attached(network string) int {
+// attached counts the attachments of pods on a Network, by namespace.
+func (h *holders) attached(network string) map[string]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.on[network]
+	return maps.Clone(h.on[network])
 }
 
 // wait remembers a pod that found no address on a network.
@@ -198,8 +220,8 @@ func (h *holders) copyTo(to *holders) {
 	for pod, all := range h.byPod {
 		to.byPod[pod] = maps.Clone(all)
 	}
-	to.on = maps.Clone(h.on)
-	if to.on == nil {
-		to.on = map[string]int{}
+	to.on = make(map[string]map[string]int, len(h.on))
+	for network, byNamespace := range h.on {
+		to.on[network] = maps.Clone(byNamespace)
 	}
 }

@@ -196,6 +196,7 @@ type attempt struct {
 	owner   string
 	port    topology.PodPort
 	pools   []alloc.Pool
+	hosts   []kind.SegmentHost            // on the segment of a Localnet Network, with addresses of its subnets
 	claim   *ipamclaimsv1alpha1.IPAMClaim // that the request names; nil: none
 	// floating are the addresses that the pod has of the IPPool pool on this Network.
 	pool     string
@@ -214,8 +215,8 @@ func (r *Reconciler) resolve(ctx context.Context, pod *corev1.Pod, nn *networkv1
 	definition, err := r.definition(ctx, request.Definition())
 	has, held := r.holders.networkOf(client.ObjectKeyFromObject(pod), a.owner)
 	switch {
-	case isRefusal(err) && held:
-		definition.Network = has // an attachment stays when its definition is deleted
+	case held && (isRefusal(err) || err == nil && definition.Network == ""):
+		definition.Network = has // an attachment stays when its definition is deleted, or is another plugin's now
 	case isRefusal(err):
 		a.failed = err
 		return a, nil
@@ -226,9 +227,10 @@ func (r *Reconciler) resolve(ctx context.Context, pod *corev1.Pod, nn *networkv1
 	}
 	a.port = topology.PodPort{Namespace: pod.Namespace, Name: pod.Name, UID: uid, Node: pod.Spec.NodeName, Chassis: nn.Status.Chassis,
 		Interface: request.Interface, Request: request.Hash(), Gateways: request.DefaultRoute, Bandwidth: bandwidthOf(request)}
-	if a.port.Network, err = r.network(ctx, definition.Network, request.Element.Namespace); isRefusal(err) {
+	attached := held && has == definition.Network
+	if a.port.Network, err = r.network(ctx, definition.Network, pod.Namespace, attached); isRefusal(err) {
 		var invalid invalidNetwork
-		a.failed, a.frozen = err, held && has == definition.Network && errors.As(err, &invalid)
+		a.failed, a.frozen = err, attached && errors.As(err, &invalid)
 		return a, nil
 	} else if err != nil {
 		return nil, err
@@ -237,7 +239,7 @@ func (r *Reconciler) resolve(ctx context.Context, pod *corev1.Pod, nn *networkv1
 	if a.failed = unsupported(request); a.failed == nil {
 		a.pools, a.failed = a.port.Network.Pools(pod.Spec.NodeName, int(nn.Spec.NodeID))
 	}
-	if err := r.resolveFloating(ctx, pod, a); err != nil {
+	if err := errors.Join(r.resolveHosts(ctx, a), r.resolveFloating(ctx, pod, a)); err != nil {
 		return nil, err
 	}
 	return a, r.resolveClaim(ctx, client.ObjectKeyFromObject(pod), a)

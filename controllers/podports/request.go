@@ -11,11 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
@@ -59,9 +58,9 @@ func (r *Reconciler) definition(ctx context.Context, name types.NamespacedName) 
 	return definition, nil
 }
 
-// network reads a Network that definitions of a namespace may name. A Network that does not exist, is invalid or does not select the
-// namespace is a refusal.
-func (r *Reconciler) network(ctx context.Context, name, namespace string) (n facts.PodNetwork, err error) {
+// network reads a Network. A Network that does not exist, is invalid or does not select the pod's namespace is a refusal. A pod that is
+// attached keeps its interface when the Network no longer selects its namespace.
+func (r *Reconciler) network(ctx context.Context, name, namespace string, attached bool) (n facts.PodNetwork, err error) {
 	var o networkv1alpha1.Network
 	err = r.Client.Get(ctx, types.NamespacedName{Name: name}, &o)
 	if apierrors.IsNotFound(err) {
@@ -70,22 +69,31 @@ func (r *Reconciler) network(ctx context.Context, name, namespace string) (n fac
 	if err != nil {
 		return n, err
 	}
-	in := &metav1.PartialObjectMetadata{}
-	in.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: namespace}, in); client.IgnoreNotFound(err) != nil {
-		return n, err
-	}
-	selector, err := metav1.LabelSelectorAsSelector(o.Spec.Namespaces)
-	if err != nil {
-		return n, refuse("Network %s: spec.namespaces: %w", name, err)
-	}
-	if !selector.Matches(labels.Set(in.Labels)) {
-		return n, refuse("Network %s does not select namespace %s", name, namespace)
+	if !attached {
+		if err := r.checkNamespace(ctx, &o, namespace); err != nil {
+			return n, err
+		}
 	}
 	if n, err = facts.ParseNetwork(&o); err != nil {
 		return n, refuse("%w", invalidNetwork{fmt.Errorf("Network %s: %w", name, err)})
 	}
 	return n, nil
+}
+
+// checkNamespace refuses the pods of a namespace that a Network does not select.
+func (r *Reconciler) checkNamespace(ctx context.Context, o *networkv1alpha1.Network, namespace string) error {
+	in, err := kind.NamespaceLabels(ctx, r.Client, namespace)
+	if err != nil {
+		return err
+	}
+	selector, err := metav1.LabelSelectorAsSelector(o.Spec.Namespaces)
+	if err != nil {
+		return refuse("Network %s: spec.namespaces: %w", o.Name, err)
+	}
+	if !selector.Matches(labels.Set(in)) {
+		return refuse("Network %s does not select namespace %s", o.Name, namespace)
+	}
+	return nil
 }
 
 // unsupported returns why a Network cannot honour a request.
@@ -169,6 +177,9 @@ func (r *Reconciler) allocate(pod types.NamespacedName, a *attempt) (topology.Po
 		return port, r.granted(pod, have, func() error { return addresses.AllocateMAC(scope(port.Network, ""), a.owner, port.MAC) })
 	}
 	if err := checkPrefixes(a.request.Addresses, a.pools); err != nil {
+		return a.port, err
+	}
+	if err := a.checkHosts(); err != nil && !r.holders.has(pod, have) {
 		return a.port, err
 	}
 	addresses, on := r.Addresses.Of(have.network), scope(a.port.Network, a.port.Node)

@@ -3,6 +3,8 @@ package podports
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -47,6 +49,9 @@ func (r *Reconciler) restore(ctx context.Context) error {
 			r.restorePort(ctx, port, row.ExternalIDs[ovnexpr.RequestKey])
 		}
 	}
+	if err := r.restoreReported(ctx); err != nil {
+		return fmt.Errorf("restore addresses that pods report: %w", err)
+	}
 	if err := r.restoreClaims(ctx); err != nil {
 		return fmt.Errorf("restore addresses of IPAMClaims: %w", err)
 	}
@@ -54,8 +59,8 @@ func (r *Reconciler) restore(ctx context.Context) error {
 	return r.enqueueNetworks(ctx)
 }
 
-// attached counts the interfaces of pods on a Network.
-func (r *Reconciler) attached(network string) (interfaces int, known bool) {
+// attached counts the interfaces of pods on a Network, by namespace.
+func (r *Reconciler) attached(network string) (byNamespace map[string]int, known bool) {
 	known = r.restored.done.Load() // before the count, which is complete from then on
 	return r.holders.attached(network), known
 }
@@ -107,17 +112,19 @@ func (r *Reconciler) restorePort(ctx context.Context, port topology.PodPortRow, 
 	pod := types.NamespacedName{Namespace: port.Namespace, Name: port.Name}
 	have := held{network: port.Network, owner: ownerOf(pod, port.UID, port.Interface, hash), ifName: port.Interface}
 	r.holders.add(pod, have)
-	addresses := r.Addresses.Of(port.Network)
-	on := addresses.NodeOf(port.Addresses)
-	want := alloc.Assignment{Addresses: addresses.InSubnets(on, port.Addresses), Slot: port.Slot, MAC: port.MAC}
-	var err error
-	if len(port.Addresses) == 0 {
-		err = addresses.AllocateMAC(everyNode, have.owner, port.MAC)
-	} else {
-		_, err = addresses.Reclaim(on, have.owner, want)
-	}
-	if err != nil {
+	if err := r.reclaim(have, port.Addresses, port.MAC, port.Slot); err != nil {
 		// It gets a new address: its present one is of no subnet of the network, or another pod's.
 		ctrl.LoggerFrom(ctx).Info("address is not restored", "pod", pod, "network", port.Network, "reason", err.Error())
 	}
+}
+
+// reclaim gives an attachment the addresses and MAC that it has. Slot 0 means a new one.
+func (r *Reconciler) reclaim(have held, has []netip.Addr, mac net.HardwareAddr, slot int) error {
+	addresses := r.Addresses.Of(have.network)
+	if len(has) == 0 {
+		return addresses.AllocateMAC(everyNode, have.owner, mac)
+	}
+	on := addresses.NodeOf(has)
+	_, err := addresses.Reclaim(on, have.owner, alloc.Assignment{Addresses: addresses.InSubnets(on, has), Slot: slot, MAC: mac})
+	return err
 }

@@ -40,7 +40,7 @@ func TestAttachmentsAreRestored(t *testing.T) {
 			b, pod := selectedBed(t)
 			b.Database.ExistingPorts = c.existing
 			c.prepare(b, pod)
-			if n, known := b.Env.Attached("blue"); known || n != 0 {
+			if n, known := attachments(b); known || n != 0 {
 				t.Errorf("%d attachments, known: %t before they are restored", n, known)
 			}
 			if err := b.Env.RestoreNetworks(t.Context()); err != nil {
@@ -50,11 +50,11 @@ func TestAttachmentsAreRestored(t *testing.T) {
 			if requests := b.Env.Triggers.Of(topology.KindPodNetwork).Take(); !slices.Contains(requests, blue) {
 				t.Errorf("restored, enqueued %v", requests)
 			}
-			if n, known := b.Env.Attached("blue"); !known || n != c.restored {
+			if n, known := attachments(b); !known || n != c.restored {
 				t.Errorf("%d attachments, known: %t, want %d", n, known, c.restored)
 			}
 			outcome := b.Reconcile("demo", "web")
-			if n, _ := b.Env.Attached("blue"); n != c.want {
+			if n, _ := attachments(b); n != c.want {
 				t.Errorf("%d attachments after the pod's reconciliation, want %d", n, c.want)
 			}
 			if changed := c.want != c.restored; changed && !slices.Contains(outcome.Enqueued, "podnetwork blue") {
@@ -135,14 +135,14 @@ func TestAnAttachmentWithoutItsAddressGoes(t *testing.T) {
 	if err := b.Env.RestoreNetworks(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n, _ := b.Env.Attached("blue"); n != 2 {
+	if n, _ := attachments(b); n != 2 {
 		t.Errorf("%d attachments of 2 ports", n)
 	}
 	outcome := b.Reconcile("demo", "web")
 	if lines := outcome.Units[web]; len(lines) > 0 {
 		t.Errorf("demo/web has %q", lines)
 	}
-	if n, _ := b.Env.Attached("blue"); n != 1 || !slices.Contains(outcome.Enqueued, "podnetwork blue") {
+	if n, _ := attachments(b); n != 1 || !slices.Contains(outcome.Enqueued, "podnetwork blue") {
 		t.Errorf("%d attachments of one port, enqueued %v", n, outcome.Enqueued)
 	}
 }

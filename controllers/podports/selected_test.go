@@ -124,3 +124,12 @@ func TestPortsThatStayFollowPolicies(t *testing.T) {
 		})
 	}
 }
+
+// attachments counts the attachments of the Network blue.
+func attachments(b *kindtest.Bed) (interfaces int, known bool) {
+	byNamespace, known := b.Env.Attached("blue")
+	for _, n := range byNamespace {
+		interfaces += n
+	}
+	return interfaces, known
+}

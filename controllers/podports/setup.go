@@ -50,7 +50,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		First:        func() client.ObjectList { return &corev1.PodList{} },
 		FirstOptions: []client.ListOption{client.MatchingFields{byRequest: everyPod}},
 		Indexes:      []kind.Index{{Object: &corev1.Pod{}, Field: byRequest, Values: indexByRequest}},
-		Watches: []kind.Watch{
+		Watches: append([]kind.Watch{
 			kind.Of(&corev1.Pod{}, predicate.Funcs{CreateFunc: created, UpdateFunc: changed, DeleteFunc: deleted}),
 			kind.Map(&nadv1.NetworkAttachmentDefinition{}, r.requesting,
 				predicate.Or[client.Object](trigger.SpecChanged(), predicate.AnnotationChangedPredicate{})),
@@ -59,7 +59,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&networkv1alpha1.Network{}, r.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNode, predicate.Funcs{UpdateFunc: nodeChanged}),
 			kind.Map(&corev1.Namespace{}, r.in, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
-		},
+		}, r.freesHosts()...),
 	}, {
 		Name: topology.KindIPAMClaim, Reconciler: &Claims{r}, Live: true,
 		Watches: []kind.Watch{kind.Of(&ipamclaimsv1alpha1.IPAMClaim{})},

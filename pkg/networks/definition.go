@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
 // Plugin is the type of Weft's own plugin in a CNI configuration.
@@ -33,9 +37,13 @@ type config struct {
 	Plugins []config `json:"plugins"`
 }
 
-// ParseDefinition reads a definition. The error names it, and what is wrong with its configuration.
+// ParseDefinition reads a definition. The error names it, and what is wrong with its configuration. A definition that a Network controls
+// attaches to that Network whatever its configuration says, because the operator reverts edits of it.
 func ParseDefinition(nad *nadv1.NetworkAttachmentDefinition) (Definition, error) {
 	d := Definition{Config: nad.Spec.Config, Resource: nad.Annotations[ResourceAnnotation]}
+	if network := controllingNetwork(nad); network != "" {
+		return Definition{Network: network, Config: ConfigOf(network)}, nil
+	}
 	if d.Config == "" {
 		d.Cluster = nad.Name == ClusterNetwork
 		return d, nil // the configuration is a file of the node, of the definition's name
@@ -63,6 +71,18 @@ func ParseDefinition(nad *nadv1.NetworkAttachmentDefinition) (Definition, error)
 		}
 	}
 	return d, nil
+}
+
+// networkKind is the kind of the owner of a definition that the operator made.
+const networkKind = "Network"
+
+// controllingNetwork returns the name of the Network that controls a definition, or "".
+func controllingNetwork(nad *nadv1.NetworkAttachmentDefinition) string {
+	owner := metav1.GetControllerOf(nad)
+	if owner == nil || owner.Kind != networkKind || !strings.HasPrefix(owner.APIVersion, networkv1alpha1.GroupName+"/") {
+		return ""
+	}
+	return owner.Name
 }
 
 // Further returns an error if the definition cannot be requested beside the cluster network.

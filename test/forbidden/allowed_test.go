@@ -183,7 +183,14 @@ func TestUsersDoAsBefore(t *testing.T) {
 				`"image":"example.org/c:1"}]}}`}, nil},
 		{"a label", request{"PATCH", pods + "/recorded", `{"metadata":{"labels":{"a":"b"}}}`}, nil},
 		{"other annotations", request{"PATCH", pods + "/recorded", annotation("a", "b")}, nil},
+		{"a pod from a backup", request{"POST", pods, podBody("restored", `{"k8s.v1.cni.cncf.io/network-status":"[]"}`)}, nil},
+		{"another annotation beside a report", request{"PATCH", pods + "/restored", annotation("a", "b")}, nil},
 		{"no pod", request{"DELETE", pods + "/new", ""}, nil},
+	})
+	multus := person(t, "multus", "", rule("", "pods", "get"), rule("", "pods pods/status", "patch update"))
+	allowed(t, multus, []attempt{
+		{"a report with the status", request{"PATCH", pods + "/plain/status", annotation("k8s.v1.cni.cncf.io/network-status", "[]")}, nil},
+		{"a report", request{"PATCH", pods + "/plain", annotation("k8s.v1.cni.cncf.io/network-status", "[{}]")}, nil},
 	})
 }
 

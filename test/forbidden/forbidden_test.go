@@ -205,6 +205,8 @@ func TestAUserWritesNoRecordAndNoNetwork(t *testing.T) {
 			[]string{"pod team-a/new", "network.weft.dev/host-ports", "team-a:developer", "network.weft.dev/random-host-ports"}},
 		{"host ports", request{"PATCH", pods + "/plain", annotation("network.weft.dev/host-ports", "[]")},
 			[]string{"pod team-a/plain", "network.weft.dev/host-ports"}},
+		{"a report of interfaces", request{"PATCH", pods + "/plain", annotation("k8s.v1.cni.cncf.io/network-status", "[]")},
+			[]string{"pod team-a/plain", "network-status", "team-a:developer"}},
 		{"a NodeNetwork's status", request{"PATCH", networks + "/n1/status", status(`"pods":5`)}, []string{`"n1"`}},
 		{"a NodeNetwork", request{"PATCH", networks + "/n1", `{"spec":{"mtu":600}}`}, []string{`"n1"`}},
 		{"the ClusterNetwork", request{"PATCH", clusterNetwork + "/default", `{"spec":{"mtu":600}}`}, []string{`"default"`}},

@@ -208,7 +208,8 @@ func checkNames(t *testing.T, m manifests, operator, agent, namespace string) {
 	}
 	for _, policy := range m.policies {
 		want := operator
-		if strings.HasSuffix(policy.Name, "weft-agents") || strings.HasSuffix(policy.Name, "weft-hostports") {
+		ofAgents := func(name string) bool { return strings.HasSuffix(policy.Name, name) }
+		if slices.ContainsFunc([]string{"weft-agents", "weft-hostports", "weft-networkstatus"}, ofAgents) {
 			want = agent
 		}
 		i := slices.IndexFunc(m.bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
@@ -238,7 +239,7 @@ func checkNames(t *testing.T, m manifests, operator, agent, namespace string) {
 			}
 		}
 	}
-	if len(m.policies) != 15 || len(m.bindings) != 15 {
-		t.Errorf("%d policies and %d bindings, want 15 each", len(m.policies), len(m.bindings))
+	if len(m.policies) != 16 || len(m.bindings) != 16 {
+		t.Errorf("%d policies and %d bindings, want 16 each", len(m.policies), len(m.bindings))
 	}
 }

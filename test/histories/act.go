@@ -31,7 +31,7 @@ func (w *world) do(ctx context.Context, s Step) error {
 		w.doLogging, w.doClusterPolicy, w.doEgress, w.doNode, w.doNetwork, w.doFault, w.doProcess, w.doDatabase, w.doScenario,
 		w.doNetworkScenario, w.doMultiPolicy, w.doClaim, w.doLocalnet, w.doFloating, w.doScheduler, w.doLoadBalancer, w.doBGP, w.doZone} {
 		if handled, err := part(ctx, s); handled {
-			return err
+			return errors.Join(err, w.noteSelected(ctx))
 		}
 	}
 	return fmt.Errorf("step %q is unknown", s.Do)
@@ -153,6 +153,7 @@ func (w *world) reportPod(ctx context.Context, name string) error {
 			pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: a.String()})
 		}
 		pod.Status.PodIP = pod.Status.PodIPs[0].IP
+		reportNetworks(rows, pod)
 	})
 }
 

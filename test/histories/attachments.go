@@ -159,7 +159,7 @@ func (o *oracle) isFrozen(pod *corev1.Pod, node facts.Node, requests []networks.
 	return slices.ContainsFunc(requests, func(request networks.Request) bool {
 		a := attachment{pod: pod, node: node, request: request}
 		network := o.networkOf(a)
-		return o.frozen[topology.PodNetworkKey(network)] && o.portOf(a, network) != nil && o.isAllowed(network, request.Element.Namespace)
+		return o.frozen[topology.PodNetworkKey(network)] && o.portOf(a, network) != nil && o.isKept(a, network)
 	})
 }
 
@@ -174,12 +174,12 @@ func (o *oracle) withoutPort(pod *corev1.Pod, node facts.Node, requests []networ
 	return without
 }
 
-// networkOf returns the Network that a request attaches to: that of its definition or, if the definition cannot be read, of the port
-// that the pod has for this request. It is empty for a request that no Network serves.
+// networkOf returns the Network that a request attaches to: that of its definition or, if the definition cannot be read or is another
+// plugin's, of the port that the pod has for this request. It is empty for a request that no Network serves.
 func (o *oracle) networkOf(a attachment) string {
 	nad := o.definitions[a.request.Definition()]
 	if nad != nil {
-		if definition, err := networks.ParseDefinition(nad); err == nil {
+		if definition, err := networks.ParseDefinition(nad); err == nil && definition.Network != "" {
 			return definition.Network
 		}
 	}
@@ -210,7 +210,13 @@ func (o *oracle) portOf(a attachment, network string) row {
 	return r
 }
 
-// isAllowed reports whether a pod may attach to a Network by a definition of a namespace.
+// isKept reports whether a pod may have a port on a Network: its namespace is selected, or was when the port may have been made.
+func (o *oracle) isKept(a attachment, network string) bool {
+	return o.isAllowed(network, a.pod.Namespace) ||
+		o.podNetworks[network] != nil && o.portOf(a, network) != nil && o.everSelected[network+"/"+a.pod.Namespace]
+}
+
+// isAllowed reports whether the pods of a namespace may attach to a Network.
 func (o *oracle) isAllowed(network, namespace string) bool {
 	n := o.podNetworks[network]
 	if n == nil {
@@ -223,7 +229,7 @@ func (o *oracle) isAllowed(network, namespace string) bool {
 // assigned returns the port that a pod must have, with the assignment of its row; ok is false without a row, or if none is allowed.
 func (o *oracle) assigned(a *attachment) (port topology.PodPort, ok bool) {
 	n, valid := o.parsed[a.network]
-	if !valid || !o.isAllowed(a.network, a.request.Element.Namespace) || len(a.request.Element.PortMappingsRequest) > 0 {
+	if !valid || !o.isKept(*a, a.network) || len(a.request.Element.PortMappingsRequest) > 0 {
 		return port, false
 	}
 	var err error
@@ -307,7 +313,7 @@ func (o *oracle) checkPort(a *attachment, port topology.PodPort) {
 // isPossible reports whether a request without a port could be granted.
 func (o *oracle) isPossible(a attachment) bool {
 	n, valid := o.parsed[a.network]
-	if !valid || !o.isAllowed(a.network, a.request.Element.Namespace) || len(a.request.Element.PortMappingsRequest) > 0 {
+	if !valid || !o.isAllowed(a.network, a.pod.Namespace) || len(a.request.Element.PortMappingsRequest) > 0 {
 		return false
 	}
 	pools, err := n.Pools(a.node.Name, int(o.networks[a.node.Name].Spec.NodeID))
@@ -387,6 +393,9 @@ func (o *oracle) checkRequests(pod *corev1.Pod, reason string, failed []string) 
 func (o *oracle) checkPodNetworks() {
 	for name, n := range o.podNetworks {
 		want := networkv1alpha1.ReasonAsExpected
+		if o.isOutgrown(name) {
+			want = networkv1alpha1.ReasonNamespacesInUse
+		}
 		if !o.isConnected(n) {
 			want = networkv1alpha1.ReasonPhysicalNetworkUnknown
 		}
@@ -404,6 +413,19 @@ func (o *oracle) checkPodNetworks() {
 			o.complain("Network %s counts %d attachments, there are %d ports", name, n.Status.Attachments, o.count[name])
 		}
 	}
+}
+
+// isOutgrown reports whether a Network has ports of pods in namespaces that it does not select.
+func (o *oracle) isOutgrown(network string) bool {
+	for _, r := range o.rows["Logical_Switch_Port"] {
+		owner := unit.Key(ownerOf(r))
+		namespace, _, _ := strings.Cut(owner.Name(), "/")
+		if _, exists := o.labels[namespace]; exists && owner.Kind() == topology.KindPodPorts &&
+			mapOf(r["external_ids"])[ovnexpr.NetworkKey] == network && !o.isAllowed(network, namespace) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkDefinitions checks the definitions of a valid Network. It returns the namespaces where another author has its name.

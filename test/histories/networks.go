@@ -8,16 +8,19 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 )
 
 // podNetworks and definitions are the resources of Networks and of NetworkAttachmentDefinitions.
@@ -148,6 +151,61 @@ func (w *world) createPodNetwork(ctx context.Context, s Step) error {
 	}
 	w.overlaid[n.Name] = w.overlaid[n.Name] || n.Spec.Topology != networkv1alpha1.TopologyLocalnet
 	return nil
+}
+
+// noteSelected records which namespaces the Networks select now.
+func (w *world) noteSelected(ctx context.Context) error {
+	var all networkv1alpha1.NetworkList
+	var namespaces corev1.NamespaceList
+	if err := w.api.List(ctx, &all); err != nil || len(all.Items) == 0 {
+		return err
+	}
+	if err := w.api.List(ctx, &namespaces); err != nil {
+		return err
+	}
+	for _, n := range all.Items {
+		selector, err := metav1.LabelSelectorAsSelector(n.Spec.Namespaces)
+		for i := range namespaces.Items {
+			if namespace := &namespaces.Items[i]; err == nil && selector.Matches(labels.Set(namespace.Labels)) {
+				w.everSelected[n.Name+"/"+namespace.Name] = true
+			}
+		}
+	}
+	return nil
+}
+
+// reportNetworks writes network-status, as a node's agent does: what the ports of a pod have.
+func reportNetworks(rows database, pod *corev1.Pod) {
+	requests, err := networks.Parse(pod.Annotations, pod.Namespace)
+	if err != nil || len(requests) == 0 {
+		return
+	}
+	on, all := &oracle{rows: rows}, []nadv1.NetworkStatus{}
+	for network := range networksOfPorts(rows) {
+		for _, request := range requests {
+			r := on.portOf(attachment{pod: pod, request: request}, network)
+			if r == nil {
+				continue
+			}
+			status := nadv1.NetworkStatus{Name: request.Definition().String(), Interface: request.Interface, IPs: networkAddresses(r)}
+			mac, _, _ := strings.Cut(atoms(r["addresses"])[0], " ")
+			status.Mac = mac
+			all = append(all, status)
+		}
+	}
+	text, _ := json.Marshal(all)
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, nadv1.NetworkStatusAnnot, string(text))
+}
+
+// networksOfPorts returns the names of the Networks that have ports.
+func networksOfPorts(rows database) map[string]bool {
+	found := map[string]bool{}
+	for _, r := range rows["Logical_Switch_Port"] {
+		if network := mapOf(r["external_ids"])[ovnexpr.NetworkKey]; network != "" {
+			found[network] = true
+		}
+	}
+	return found
 }
 
 func (w *world) createRequester(ctx context.Context, s Step) error {

@@ -36,6 +36,8 @@ type oracle struct {
 	reached map[string]bool
 	// overlaid are the Networks that ever had a topology other than Localnet.
 	overlaid map[string]bool
+	// everSelected has "NETWORK/NAMESPACE" of the Networks that ever selected a namespace.
+	everSelected map[string]bool
 
 	units    []unit.Unit
 	nodesOf  map[string]facts.Node

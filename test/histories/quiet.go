@@ -63,8 +63,8 @@ func (w *world) wrongAt(ctx context.Context, o *objects) error {
 // judge returns an oracle for objects and rows.
 func (w *world) judge(o *objects, rows database) *oracle {
 	return &oracle{objects: o, zone: w.cluster.zone, rows: rows, unpinned: w.unpinned, addressed: w.addressed, reached: w.reached,
-		overlaid: w.overlaid,
-		floats:   floats{api: w.api}}
+		overlaid: w.overlaid, everSelected: w.everSelected,
+		floats: floats{api: w.api}}
 }
 
 // quiet ends all faults, waits until the database is correct, and then until no pending work can change it any more.

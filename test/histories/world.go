@@ -42,13 +42,14 @@ type history struct {
 	entries  []networkv1alpha1.ClusterNetworkEntry // of the ClusterNetwork; nil before the first
 	marker   int
 	// attachments are what ports of pods on a Network had when the scenario began.
-	attachments map[string]string
-	addressed   map[types.UID][]string // IPAMClaims' addresses at the previous check
-	reached     map[string]bool        // nodes that ever reported a connection with a segment
-	overlaid    map[string]bool        // Networks that ever had a topology other than Localnet
-	observer    *observer
-	schedulers  map[string]*extenderProcess // the present extenders, by scheduler
-	extenders   []*extenderProcess          // all that ever ran
+	attachments  map[string]string
+	addressed    map[types.UID][]string // IPAMClaims' addresses at the previous check
+	reached      map[string]bool        // nodes that ever reported a connection with a segment
+	overlaid     map[string]bool        // Networks that ever had a topology other than Localnet
+	everSelected map[string]bool        // "NETWORK/NAMESPACE" of Networks that ever selected a namespace
+	observer     *observer
+	schedulers   map[string]*extenderProcess // the present extenders, by scheduler
+	extenders    []*extenderProcess          // all that ever ran
 	// staleExtender is the age in revisions of the next extender's first lists.
 	staleExtender int64
 	zones         []networkv1alpha1.Zone // of the ClusterNetwork
@@ -89,7 +90,8 @@ func newWorld(t testing.TB, plan Plan, real *rest.Config) (*world, error) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	h := &history{plan: plan, news: &notifier{}, muted: map[string]bool{}, recent: map[string]string{}, chassis: map[string]string{},
 		unpinned: map[string]bool{}, addressed: map[types.UID][]string{}, reached: map[string]bool{}, overlaid: map[string]bool{},
-		schedulers: map[string]*extenderProcess{}}
+		everSelected: map[string]bool{},
+		schedulers:   map[string]*extenderProcess{}}
 	c := &cluster{config: real, mapper: newMapper(), dir: dir}
 	var memory *apiserver.Server
 	if real == nil {

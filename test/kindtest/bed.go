@@ -148,7 +148,7 @@ func newAPI(scheme *runtime.Scheme, kinds []*kind.Kind, objects []client.Object)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&corev1.Node{}, &corev1.Pod{}, &corev1.Service{}, &networkv1alpha1.ClusterNetwork{},
 			&networkv1alpha1.NodeNetwork{}, &networkv1alpha1.EgressIP{}, &networkv1alpha1.EgressFirewall{}, &networkv1alpha1.EgressQoS{},
-			&networkv1alpha1.ExternalRoute{}, &networkv1alpha1.LoadBalancerPool{},
+			&networkv1alpha1.ExternalRoute{}, &networkv1alpha1.LoadBalancerPool{}, &networkv1alpha1.Network{},
 			&networkv1alpha1.BGPPeer{}, &networkv1alpha1.BGPAdvertisement{},
 			&policyv1alpha1.AdminNetworkPolicy{}, &policyv1alpha1.BaselineAdminNetworkPolicy{},
 			&policyv1alpha2.ClusterNetworkPolicy{}, &ipamclaimsv1alpha1.IPAMClaim{}, &networkv1alpha1.IPPool{}).

@@ -75,6 +75,10 @@ const ReasonPhysicalNetworkUnknown = "PhysicalNetworkUnknown"
 // did not make.
 const ReasonDefinitionExists = "DefinitionExists"
 
+// ReasonNamespacesInUse of a Network, with Ready True: pods of namespaces that spec.namespaces does not select are attached, and keep
+// their interfaces. The message names the namespaces.
+const ReasonNamespacesInUse = "NamespacesInUse"
+
 // Reasons of PodNetworksAllocated and PodNetworksAttached.
 const (
 	// ReasonInvalidRequest: the pod's annotation cannot be read.
@@ -196,7 +200,8 @@ const (
 	// ReasonNoUplink: on the userspace datapath, no bridge of the datapath has the encapsulation address. Of
 	// GatewayReady: no link leads outside, or OVN cannot use it.
 	ReasonNoUplink = "NoUplink"
-	// ReasonAddressConflict: an address belongs to another node; the message names both nodes.
+	// ReasonAddressConflict: an address belongs to another node; the message names both nodes. Of a Network: an attached pod has the
+	// address of a machine on the segment; the message names both.
 	ReasonAddressConflict = "AddressConflict"
 	// ReasonUplinkWaiting: the node's link must be moved onto an Open vSwitch bridge, but it is not the node's turn.
 	ReasonUplinkWaiting = "UplinkWaiting"

@@ -50,6 +50,18 @@ func (a *Allocator) UserOf(name string) string {
 	return ""
 }
 
+// UserOfAddress returns the owner that has an address, or the reservation that keeps it; empty: none.
+func (a *Allocator) UserOfAddress(address netip.Addr) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, n := range a.nodes {
+		if p := n.keeperOf(address); p != nil && p.used[address] != "" {
+			return p.used[address]
+		}
+	}
+	return ""
+}
+
 // reserveFor makes an assignment a reservation's, unless the reservation has as many addresses. It has fewer if it is
 // new, or if the subnets have got another family since.
 func (a *Allocator) reserveFor(name string, got Assignment) {

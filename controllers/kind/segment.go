@@ -1,0 +1,136 @@
+package kind
+
+import (
+	"context"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/reserved/lookup"
+	"github.com/weft-network/weft/pkg/trigger"
+)
+
+// SegmentHost is an address of a machine outside of the pods' networks. A pod with such an address on a segment of the data
+// centre would receive the machine's packets.
+type SegmentHost struct {
+	Address netip.Addr
+	Of      string // "node n1"
+	// Link is the address with the prefix length of the node's link; invalid if the length is not known.
+	Link netip.Prefix
+}
+
+// SegmentHosts lists the addresses of nodes, of the routers that nodes send to, of API servers, of the static routers of ExternalRoutes,
+// and of BGPPeers. It reads the cache.
+func SegmentHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err error) {
+	for _, list := range []func(context.Context, client.Reader) ([]SegmentHost, error){nodeHosts, linkHosts, apiServerHosts, routerHosts} {
+		found, err := list(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, found...)
+	}
+	return hosts, nil
+}
+
+// add appends an address, unless it is a name or invalid: its own controller reports that.
+func add[T ~string](hosts []SegmentHost, text T, of string) []SegmentHost {
+	if a, err := netip.ParseAddr(string(text)); err == nil {
+		return append(hosts, SegmentHost{Address: a.Unmap(), Of: of})
+	}
+	return hosts
+}
+
+func nodeHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err error) {
+	var nodes corev1.NodeList
+	err = c.List(ctx, &nodes, client.UnsafeDisableDeepCopy) // they are only read
+	for i := range nodes.Items {
+		for _, address := range nodes.Items[i].Status.Addresses {
+			hosts = add(hosts, address.Address, "node "+nodes.Items[i].Name)
+		}
+	}
+	return hosts, err
+}
+
+// linkHosts lists the addresses of the nodes' gateways, and of the routers that the nodes send to.
+func linkHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err error) {
+	var networks networkv1alpha1.NodeNetworkList
+	err = c.List(ctx, &networks, client.UnsafeDisableDeepCopy) // they are only read
+	for i := range networks.Items {
+		gateway, node := networks.Items[i].Status.Gateway, "node "+networks.Items[i].Name
+		if gateway == nil {
+			continue
+		}
+		for _, text := range gateway.Addresses {
+			if own, err := text.Prefix(); err == nil {
+				hosts = append(hosts, SegmentHost{Address: own.Addr(), Of: node, Link: own})
+			}
+		}
+		for _, hop := range gateway.NextHops {
+			hosts = add(hosts, hop, "a router that "+node+" sends to")
+		}
+	}
+	return hosts, err
+}
+
+func apiServerHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err error) {
+	var slices discoveryv1.EndpointSliceList
+	err = c.List(ctx, &slices, client.InNamespace(lookup.APIServer.Namespace),
+		client.MatchingLabels{discoveryv1.LabelServiceName: lookup.APIServer.Name}, client.UnsafeDisableDeepCopy)
+	for i := range slices.Items {
+		for _, endpoint := range slices.Items[i].Endpoints {
+			for _, address := range endpoint.Addresses {
+				hosts = add(hosts, address, "the Kubernetes API server")
+			}
+		}
+	}
+	return hosts, err
+}
+
+func routerHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err error) {
+	var routes networkv1alpha1.ExternalRouteList
+	if err := c.List(ctx, &routes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil, err
+	}
+	for i := range routes.Items {
+		for _, hop := range routes.Items[i].Spec.NextHops.Static {
+			hosts = add(hosts, hop.Address, "a router of ExternalRoute "+routes.Items[i].Name)
+		}
+	}
+	var peers networkv1alpha1.BGPPeerList
+	err = c.List(ctx, &peers, client.UnsafeDisableDeepCopy) // they are only read
+	for i := range peers.Items {
+		hosts = add(hosts, peers.Items[i].Spec.PeerAddress, "the router of BGPPeer "+peers.Items[i].Name)
+	}
+	return hosts, err
+}
+
+// SegmentHostWatches watches what SegmentHosts reads, and reconciles the results of requests.
+func SegmentHostWatches(requests handler.MapFunc) []Watch {
+	return []Watch{
+		Map(&corev1.Node{}, requests, predicate.Funcs{UpdateFunc: hostChanged}),
+		Map(&networkv1alpha1.NodeNetwork{}, requests, predicate.Funcs{UpdateFunc: hostChanged}),
+		Map(&discoveryv1.EndpointSlice{}, requests, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
+		Map(&networkv1alpha1.ExternalRoute{}, requests, trigger.SpecChanged()),
+		Map(&networkv1alpha1.BGPPeer{}, requests, trigger.SpecChanged()),
+	}
+}
+
+// hostChanged passes the updates of nodes that change what SegmentHosts returns.
+func hostChanged(e event.UpdateEvent) bool {
+	switch before := e.ObjectOld.(type) {
+	case *corev1.Node:
+		after, ok := e.ObjectNew.(*corev1.Node)
+		return !ok || !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
+	case *networkv1alpha1.NodeNetwork:
+		after, ok := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+		return !ok || !equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
+	}
+	return true
+}
