@@ -16,7 +16,9 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/podcondition"
+	"github.com/weft-network/weft/pkg/unit"
 	"github.com/weft-network/weft/test/kindtest"
 )
 
@@ -235,6 +237,20 @@ func TestReportedAddressesAreRestoredFirst(t *testing.T) {
 	b := restarted(t, from, newPod, running)
 	if text := strings.Join(b.Reconcile("demo", "web").Units[web], "\n"); !strings.Contains(text, "10.100.0.2 ") {
 		t.Errorf("the new pod has\n%s", text)
+	}
+}
+
+// A database from a backup has ports of pods that are gone. A running pod that reports their address keeps it.
+func TestAReportPrecedesThePortOfAGonePod(t *testing.T) {
+	ports := existingPorts(t)
+	ports[0].ExternalIDs[unit.OwnerKey], ports[0].Name = "podports/demo/old", "blue_demo_old_net1"
+	ports[0].Options[names.InterfaceVersion] = "of a pod that is gone"
+	from, pod := selectedBed(t)
+	report(pod, nadv1.NetworkStatus{Name: "demo/blue", Interface: "net1", Mac: "0a:58:0a:64:00:01", IPs: []string{"10.100.0.1", "fd00:100::1"}})
+	b := restarted(t, from, pod)
+	b.Database.ExistingPorts = ports
+	if text := strings.Join(b.Reconcile("demo", "web").Units[web], "\n"); !strings.Contains(text, "10.100.0.1 ") {
+		t.Errorf("the pod has\n%s", text)
 	}
 }
 

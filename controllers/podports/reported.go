@@ -22,14 +22,9 @@ const reasonNotRestored = "NetworkAddressNotRestored"
 
 // restoreReported gives pods the addresses that they report for interfaces whose ports the database has lost. Only a node's agent, or
 // Multus, may change the report of a running pod (config/policy/pods.yaml).
-func (r *Reconciler) restoreReported(ctx context.Context) error {
-	var pods corev1.PodList
-	// They are only read.
-	if err := r.Client.List(ctx, &pods, client.MatchingFields{byRequest: everyPod}, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+func (r *Reconciler) restoreReported(ctx context.Context, pods []corev1.Pod) error {
+	for i := range pods {
+		pod := &pods[i]
 		// Before its sandbox exists, a pod may have the report with which its author created it.
 		if !facts.WantsPort(pod) || len(pod.Status.PodIPs) == 0 {
 			continue

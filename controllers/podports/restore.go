@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -25,8 +27,8 @@ type restoration struct {
 	done atomic.Bool // read without mu, so that the status of a Network does not wait for the database
 }
 
-// restore fills the allocators from the ports that exist. Ports of pods that are gone keep their addresses until the
-// sweep has removed them.
+// restore fills the allocators from the ports that exist, and from what pods report whose ports the database has lost. Ports of pods that
+// are gone keep their addresses until the sweep has removed them, unless a running pod reports the addresses: the database may be an old one.
 func (r *Reconciler) restore(ctx context.Context) error {
 	r.restored.mu.Lock()
 	defer r.restored.mu.Unlock()
@@ -40,18 +42,20 @@ func (r *Reconciler) restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("restore addresses of networks: %w", err)
 	}
-	for _, row := range ports {
-		port, ok, err := topology.ParsePodPortsRow(row)
-		if err != nil {
-			ctrl.LoggerFrom(ctx).Info("port cannot be read", "port", row.Name, "reason", err.Error())
-		}
-		if ok && err == nil {
-			r.restorePort(ctx, port, row.ExternalIDs[ovnexpr.RequestKey])
-		}
+	var pods corev1.PodList
+	// They are only read.
+	if err := r.Client.List(ctx, &pods, client.MatchingFields{byRequest: everyPod}, client.UnsafeDisableDeepCopy); err != nil {
+		return err
 	}
-	if err := r.restoreReported(ctx); err != nil {
+	exists := make(map[string]bool, len(pods.Items)) // by UID
+	for i := range pods.Items {
+		exists[networkv1alpha1.InterfaceUID(&pods.Items[i])] = true
+	}
+	r.restorePorts(ctx, ports, func(port topology.PodPortRow) bool { return exists[port.UID] })
+	if err := r.restoreReported(ctx, pods.Items); err != nil {
 		return fmt.Errorf("restore addresses that pods report: %w", err)
 	}
+	r.restorePorts(ctx, ports, func(port topology.PodPortRow) bool { return !exists[port.UID] })
 	if err := r.restoreClaims(ctx); err != nil {
 		return fmt.Errorf("restore addresses of IPAMClaims: %w", err)
 	}
@@ -105,6 +109,18 @@ func (r *Reconciler) restorePools(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// restorePorts restores the addresses of the ports for which some returns true.
+func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwitchPort, some func(topology.PodPortRow) bool) {
+	for _, row := range ports {
+		switch port, ok, err := topology.ParsePodPortsRow(row); {
+		case err != nil:
+			ctrl.LoggerFrom(ctx).Info("port cannot be read", "port", row.Name, "reason", err.Error())
+		case ok && some(port):
+			r.restorePort(ctx, port, row.ExternalIDs[ovnexpr.RequestKey])
+		}
+	}
 }
 
 // restorePort restores the addresses of a port. Even if that fails, the pod has a port, which must go with the pod.
