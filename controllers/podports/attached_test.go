@@ -246,7 +246,8 @@ func TestAReportPrecedesThePortOfAGonePod(t *testing.T) {
 	ports[0].ExternalIDs[unit.OwnerKey], ports[0].Name = "podports/demo/old", "blue_demo_old_net1"
 	ports[0].Options[names.InterfaceVersion] = "of a pod that is gone"
 	from, pod := selectedBed(t)
-	report(pod, nadv1.NetworkStatus{Name: "demo/blue", Interface: "net1", Mac: "0a:58:0a:64:00:01", IPs: []string{"10.100.0.1", "fd00:100::1"}})
+	report(pod, nadv1.NetworkStatus{Name: "demo/blue", Interface: "net1", Mac: "0a:58:0a:64:00:01",
+		IPs: []string{"10.100.0.1", "fd00:100::1"}})
 	b := restarted(t, from, pod)
 	b.Database.ExistingPorts = ports
 	if text := strings.Join(b.Reconcile("demo", "web").Units[web], "\n"); !strings.Contains(text, "10.100.0.1 ") {

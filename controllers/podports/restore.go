@@ -28,7 +28,8 @@ type restoration struct {
 }
 
 // restore fills the allocators from the ports that exist, and from what pods report whose ports the database has lost. Ports of pods that
-// are gone keep their addresses until the sweep has removed them, unless a running pod reports the addresses: the database may be an old one.
+// are gone keep their addresses until the sweep has removed them, unless a running pod reports the addresses: the database may come from a
+// backup.
 func (r *Reconciler) restore(ctx context.Context) error {
 	r.restored.mu.Lock()
 	defer r.restored.mu.Unlock()

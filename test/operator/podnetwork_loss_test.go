@@ -92,7 +92,7 @@ func TestNetworksOutliveTheDatabase(t *testing.T) {
 	w.nb.Kill()
 	w.nb.Empty()
 	w.nb.Run()
-	// None of these pods could be attached anew.
+	// The Network gives none of these addresses to a new pod.
 	patch(w, blue, func(n *networkv1alpha1.Network) {
 		n.Spec.Namespaces, n.Spec.ExcludeSubnets = nil, []networkv1alpha1.CIDR{"10.100.0.0/28"}
 	})
