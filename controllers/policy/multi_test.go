@@ -76,6 +76,7 @@ func multiUnit(match string, on ...string) map[unit.Key][]string {
 				fmt.Sprintf("Port_Group %s: acls += MNP:demo/allow:%s on %s", group, rule, network))
 		}
 		acl("ingress isolation", "drop", "ip", 1000, 2)
+		u[multi] = append(u[multi], passes("MNP:demo/allow:", " on "+network, group)...)
 		if match != "" {
 			acl("ingress[0]", "allow-related", match, 1001, 2)
 		} else {

@@ -95,11 +95,21 @@ func acl(rule, action, match string, priority int, group string) []string {
 	}
 }
 
+// passes is the text of the ACLs of tier 2's policy that lead to it, and of their place in a group.
+func passes(name, on, group string) (lines []string) {
+	for i, tier := range []string{"", " tier=1"} {
+		rule := fmt.Sprintf("pass to tier %d%s", i+1, on)
+		lines = append(lines, fmt.Sprintf("ACL %s%s action=pass direction=to-lport external_ids=map[weft.dev/rule:%[2]s] match=ip%s",
+			name, rule, tier), fmt.Sprintf("Port_Group %s: acls += %s%s", group, name, rule))
+	}
+	return lines
+}
+
 // isolated is the unit of demo/allow with these lines besides the lines of every ingress policy.
 func isolated(more ...string) map[unit.Key][]string {
 	own := "outport == @" + webPods + " && ((inport == @management_ports && (ip4.src == $management_IPv4 || " +
 		"ip6.src == $management_IPv6)) || ip4.src == 169.254.169.5 || ip6.src == fd69::5)"
-	return map[unit.Key][]string{allow: slices.Concat(more,
+	return map[unit.Key][]string{allow: slices.Concat(more, passes("NP:demo/allow:", "", webPods),
 		acl("ingress isolation", "drop", "outport == @"+webPods+" && ip", 1000, webPods),
 		acl("ingress of the own node", "allow-related", own, 1001, webPods))}
 }

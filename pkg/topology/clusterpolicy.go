@@ -40,6 +40,7 @@ func ClusterPolicyUnit(p facts.ClusterPolicy) unit.Unit {
 		}
 	}
 	if len(b.unit.Rows) > 0 {
+		b.addPasses(tierOf(p))
 		b.track()
 	}
 	return b.unit

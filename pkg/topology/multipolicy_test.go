@@ -18,10 +18,10 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// actions lists the directions and actions of a policy's ACLs.
+// actions lists the directions and actions of a policy's ACLs, without the ACLs that pass to its tier.
 func actions(u unit.Unit) (all []string) {
 	for _, row := range u.Rows {
-		if acl, ok := row.Model.(*nbdb.ACL); ok {
+		if acl, ok := row.Model.(*nbdb.ACL); ok && acl.Action != nbdb.ACLActionPass {
 			all = append(all, acl.Direction+" "+acl.Action)
 		}
 	}

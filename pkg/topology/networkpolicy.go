@@ -69,6 +69,7 @@ func (b *policyBuilder) addSides(p facts.NetworkPolicy) {
 	if p.Egress != nil {
 		b.addSide(egressSide, *p.Egress)
 	}
+	b.addPasses(tierNetworkPolicy)
 	b.track()
 }
 
@@ -89,6 +90,25 @@ func (b *policyBuilder) addNode() {
 			names.ManagementAddresses(names.Family(families[1]))))
 	b.addACL(ingressSide, nbdb.ACL{Action: nbdb.ACLActionAllowRelated, Tier: tierNetworkPolicy,
 		Priority: policyAllowPriority}, ovnexpr.Or(node, ovnexpr.Networks(ovnexpr.Source, hairpinSources()...)), "ingress of the own node")
+}
+
+// addPasses adds ACLs that pass everything to a tier, if the policy drops packets to pods there. Without them a denied connection that was
+// open before loses only every second packet: ovn-northd has a flow that allows a blocked connection again if no ACL matches, and that
+// flow applies to each tier (up to OVN 26.03.2). ACLs that apply after load balancing have no such flow.
+//
+// The ACLs match all ports of a switch, so that northd makes one logical flow of the ACLs of all policies.
+func (b *policyBuilder) addPasses(tier int) {
+	if !slices.ContainsFunc(b.unit.Rows, func(row unit.Row) bool {
+		acl, ok := row.Model.(*nbdb.ACL)
+		return ok && acl.Action == nbdb.ACLActionDrop && acl.Direction == ingressSide.direction
+	}) {
+		return
+	}
+	group := PodGroupKey(b.subject)
+	for before := range tier {
+		b.add(group, ingressSide, nbdb.ACL{UUID: unit.UUID(nbdb.ACLTable, fmt.Sprintf("%s %s pass %d", b.unit.Key, group, before)),
+			Action: nbdb.ACLActionPass, Tier: before, Match: ovnexpr.IP().String()}, fmt.Sprintf("pass to tier %d", before+1))
+	}
 }
 
 // track enables connection tracking where nothing is allowed. Without it, northd would not track connections, and
@@ -126,10 +146,6 @@ func (b *policyBuilder) addACL(side policySide, acl nbdb.ACL, match ovnexpr.Matc
 
 // addTo adds an ACL to a group. An ACL with Log is logged if logging is enabled.
 func (b *policyBuilder) addTo(group unit.Key, side policySide, acl nbdb.ACL, match ovnexpr.Match, text string) {
-	if b.network != "" {
-		text += " on " + b.network
-	}
-	acl.Direction, acl.Options, acl.ExternalIDs = side.direction, side.options, map[string]string{RuleKey: text}
 	acl.Match = ovnexpr.And(side.subject(podGroupName(group)), match).String()
 	acl.UUID = unit.UUID(nbdb.ACLTable, fmt.Sprintf("%s %s %d %s", b.unit.Key, side.direction, acl.Priority, acl.Match))
 	if slices.ContainsFunc(b.unit.Rows, func(row unit.Row) bool {
@@ -138,6 +154,15 @@ func (b *policyBuilder) addTo(group unit.Key, side policySide, acl nbdb.ACL, mat
 	}) {
 		return // another rule has the same match
 	}
+	b.add(group, side, acl, text)
+}
+
+// add adds an ACL with its match to a group.
+func (b *policyBuilder) add(group unit.Key, side policySide, acl nbdb.ACL, text string) {
+	if b.network != "" {
+		text += " on " + b.network
+	}
+	acl.Direction, acl.Options, acl.ExternalIDs = side.direction, side.options, map[string]string{RuleKey: text}
 	name := b.name(text)
 	acl.Name = &name
 	if acl.Log {

@@ -38,8 +38,24 @@ func TestTraces(t *testing.T) {
 			checkLog(t, central)
 			for _, line := range lines(g.file("trace.txt")) {
 				checkTrace(t, central, line)
+				if slices.Contains(decidesConnections, g.name) && !strings.Contains(line, "ct=est") {
+					checkOpen(t, central, line)
+				}
 			}
 		})
+	}
+}
+
+// decidesConnections are the goldens whose traces are decisions of policies about new connections.
+var decidesConnections = []string{"networkpolicy", "multinetworkpolicy", "clusterpolicy", "egressfirewall"}
+
+// checkOpen checks a line about a new connection for a connection that was open when the policies were created: for its next packet,
+// and for the packets after a denied packet (ct_mark.blocked), which OVN would allow where no ACL matches.
+func checkOpen(t *testing.T, central *ovndbtest.Central, line string) {
+	t.Helper()
+	parts := strings.SplitN(strings.ReplaceAll(line, "ct=new ", ""), " | ", 3)
+	for _, blocked := range []string{"0", "1"} {
+		checkTrace(t, central, parts[0]+" | ct=est ct=est ct=est "+parts[1]+" && ct_mark.blocked=="+blocked+" | "+parts[2])
 	}
 }
 

@@ -86,7 +86,8 @@ func (w *world) multiRules(name string, on ...string) {
 	var want []string
 	for _, network := range on {
 		set := "podset_" + topology.PodSetKey(ofApp("client", network)).Name()
-		want = append(want, "2 to-lport drop: ip", fmt.Sprintf("2 to-lport allow-related: (ip4.src == $%s_IPv4 || ip6.src == $%[1]s_IPv6)", set))
+		want = append(want, "0 to-lport pass: ", "1 to-lport pass: ", "2 to-lport drop: ip",
+			fmt.Sprintf("2 to-lport allow-related: (ip4.src == $%s_IPv4 || ip6.src == $%[1]s_IPv6)", set))
 	}
 	w.policyRules("multinetworkpolicy/default/"+name, want...)
 }

@@ -20,9 +20,11 @@ type database struct {
 	acls    *acl.Database
 }
 
-func (d *database) decide(t Tuple) (acl.Verdict, error) {
+// decide decides about the first packet, or about an open connection that was denied.
+func (d *database) decide(t Tuple, blocked bool) (acl.Verdict, error) {
 	return d.acls.Decide(acl.Way{From: d.port(t.From), To: d.port(t.To), Packet: acl.Packet{
-		Src: t.From.Address, Dst: t.To.Address, Protocol: strings.ToLower(string(t.Protocol)), SrcPort: 33333, DstPort: t.Port}})
+		Src: t.From.Address, Dst: t.To.Address, Protocol: strings.ToLower(string(t.Protocol)), SrcPort: 33333, DstPort: t.Port,
+		Blocked: blocked}})
 }
 
 func (d *database) port(e End) string {
@@ -40,6 +42,7 @@ func (d *database) port(e End) string {
 type Difference struct {
 	Cluster *Cluster
 	Tuple   Tuple
+	Blocked bool // it is about an open connection
 	Want    bool
 	Got     acl.Verdict
 	Err     error
@@ -50,10 +53,12 @@ func (d *Difference) String() string {
 	if d.Err != nil {
 		got = d.Err.Error()
 	}
-	return fmt.Sprintf("%s: the rows: %s; the reference: allowed %v\n%s", d.Cluster.Text(d.Tuple), got, d.Want, d.Cluster.yaml(d.Tuple))
+	return fmt.Sprintf("%s, blocked before %v: the rows: %s; the reference: allowed %v\n%s", d.Cluster.Text(d.Tuple), d.Blocked, got,
+		d.Want, d.Cluster.yaml(d.Tuple))
 }
 
-// compare decides each tuple on both sides, and returns the first difference.
+// compare decides each tuple on both sides, and returns the first difference. An open connection that was denied is
+// decided like a new one.
 func compare(c *Cluster, compile Compiler, tuples []Tuple) *Difference {
 	units, err := compile(c)
 	if err != nil {
@@ -65,9 +70,11 @@ func compare(c *Cluster, compile Compiler, tuples []Tuple) *Difference {
 	}
 	db, reference := &database{c, acls}, newReference(c)
 	for _, t := range tuples {
-		got, err := db.decide(t)
-		if want := reference.Allowed(t); err != nil || got.Allowed != want {
-			return &Difference{c, t, want, got, err}
+		want := reference.Allowed(t)
+		for _, blocked := range []bool{false, true} {
+			if got, err := db.decide(t, blocked); err != nil || got.Allowed != want {
+				return &Difference{c, t, blocked, want, got, err}
+			}
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ type naive struct {
 
 var bugs = []string{"except", "endPort", "names of the subject", "policyTypes", "NotIn", "other namespaces",
 	"protocol alone", "no peers means none", "second policy", "priorities",
-	"host network", "ports of the other direction", "family"}
+	"host network", "ports of the other direction", "family", "open connections"}
 
 func (n *naive) compile(c *Cluster) ([]unit.Unit, error) {
 	work := naive{bug: n.bug, c: c}
@@ -88,7 +88,10 @@ func (n *naive) pod(pod *corev1.Pod, port string) {
 
 func (n *naive) acl(direction, action string, priority int, match string) {
 	n.n++
-	acl := &nbdb.ACL{UUID: fmt.Sprint("acl", n.n), Direction: direction, Action: action, Priority: priority, Match: match, Tier: 2}
+	acl := &nbdb.ACL{UUID: fmt.Sprint("acl", n.n), Direction: direction, Action: action, Priority: priority, Match: match}
+	if n.bug == "open connections" {
+		acl.Tier = 2 // without an ACL in the tiers before
+	}
 	n.u.Rows = append(n.u.Rows, unit.Row{Model: acl})
 	n.u.Members = append(n.u.Members, unit.Membership{Parent: unit.Ref{UUID: n.on}, Column: "acls", Element: acl.UUID})
 }

@@ -48,9 +48,11 @@ func TestTraces(t *testing.T) {
 		reference := newReference(c)
 		for _, tuple := range tuples {
 			want := reference.Allowed(tuple)
-			if got, output := trace(t, central, c, tuple); got != want {
-				t.Fatalf("seed %d: %s: ovn-trace: allowed %v, the reference: %v\n%s\n%s", seed, c.Text(tuple), got,
-					want, c.yaml(tuple), output)
+			for _, state := range []connState{{"new", 0}, {"est", 0}, {"est", 1}} {
+				if got, output := trace(t, central, c, tuple, state); got != want {
+					t.Fatalf("seed %d: %s, %v: ovn-trace: allowed %v, the reference: %v\n%s\n%s", seed, c.Text(tuple), state, got,
+						want, c.yaml(tuple), output)
+				}
 			}
 			if decided++; !want {
 				denied++
@@ -91,9 +93,15 @@ func apply(t *testing.T, e *ovndb.Engine, units []unit.Unit) {
 	}
 }
 
-// trace traces the first packet of a connection from where it enters OVN, and checks whether it reaches its
-// destination, or the cluster router if the destination is outside.
-func trace(t *testing.T, central *ovndbtest.Central, c *Cluster, tuple Tuple) (allowed bool, output string) {
+// connState is a connection's state in connection tracking. Blocked connections were open when an ACL denied them.
+type connState struct {
+	ct      string
+	blocked int
+}
+
+// trace traces a packet of a connection from where it enters OVN, and checks whether it reaches its destination, or
+// the cluster router if the destination is outside.
+func trace(t *testing.T, central *ovndbtest.Central, c *Cluster, tuple Tuple, state connState) (allowed bool, output string) {
 	t.Helper()
 	datapath, inport, source := names.ClusterRouter, names.RouterToJoin(names.ClusterRouter),
 		fmt.Stringer(ipam.MAC([]netip.Addr{tuple.From.Address}))
@@ -112,11 +120,11 @@ func trace(t *testing.T, central *ovndbtest.Central, c *Cluster, tuple Tuple) (a
 	protocol := strings.ToLower(string(tuple.Protocol))
 	microflow := fmt.Sprintf(
 		"inport == %q && eth.src == %v && eth.dst == %v && %s.src == %v && %s.dst == %v && ip.ttl == 64 && %s.src == "+
-			"33333 && %s.dst == %d",
-		inport, source, target, family, tuple.From.Address, family, tuple.To.Address, protocol, protocol, tuple.Port)
+			"33333 && %s.dst == %d && ct_mark.blocked == %d",
+		inport, source, target, family, tuple.From.Address, family, tuple.To.Address, protocol, protocol, tuple.Port, state.blocked)
 	args := []string{"--db=" + central.SB.Endpoint(), "--summary"}
 	for range 8 { // a packet passes connection tracking several times
-		args = append(args, "--ct=new")
+		args = append(args, "--ct="+state.ct)
 	}
 	output = ovndbtest.Command(t, "ovn-trace", append(args, datapath, microflow)...)
 	if c.switchOf(tuple.To) < 0 {

@@ -1,6 +1,6 @@
-// Package acl decides what the ACLs of a northbound database do to the first packet of a connection. It implements
-// the database's schema, the language of matches (ovn-sb(5), Logical_Flow.match) and the order of stages (ovn-nb(5),
-// ACL), and does not depend on the code that wrote the rows.
+// Package acl decides what the ACLs of a northbound database do to a packet of a connection's opener. It implements the
+// database's schema, the language of matches (ovn-sb(5), Logical_Flow.match), the order of stages (ovn-nb(5), ACL) and
+// what ovn-northd does with a blocked connection, and does not depend on the code that wrote the rows.
 //
 //	a packet of A to B on one switch:      ACLs from A, ACLs from A after load balancing, ACLs to B
 //	to another switch, or outside:         the same, with the router's port as B

@@ -7,13 +7,15 @@ import (
 	"strings"
 )
 
-// Packet is the first packet of a connection.
+// Packet is the first packet of a connection, or a later one.
 type Packet struct {
 	Src, Dst netip.Addr
 	// Protocol is "tcp", "udp", "sctp", "icmp4" or "icmp6".
 	Protocol         string
 	SrcPort, DstPort uint16
-	inport, outport  string
+	// Blocked is true for an open connection that an ACL has denied since (ct_mark.blocked).
+	Blocked         bool
+	inport, outport string
 }
 
 // value is a constant to which a field is compared.

@@ -19,7 +19,7 @@ type Verdict struct {
 	Why string
 }
 
-// Decide follows the first packet of a connection through the switches on its path.
+// Decide follows a packet of a connection through the switches on its path.
 func (db *Database) Decide(w Way) (Verdict, error) {
 	verdict := Verdict{Allowed: true}
 	for _, hop := range db.hops(w) {
@@ -102,6 +102,9 @@ func (s *logicalSwitch) decide(in stage, p *Packet) (*rule, error) {
 	for i, r := range s.acls {
 		if passed && r.row.Tier == tier || !in.has(r.row) || !r.match.matches(p) {
 			continue
+		}
+		if p.Blocked && !in.afterLB && r.row.Tier > tier+1 {
+			return nil, nil // no rule matched in the tier before, where OVN allows the connection again
 		}
 		if err := s.contradicts(in, i, p); err != nil {
 			return nil, err
