@@ -455,19 +455,53 @@ func TestATranslatedAddressInUse(t *testing.T) {
 	s.add(p)
 }
 
-// An Underlay pod is refused an address that a host has on its VLAN. Without such a host it comes up, and the segment
-// learns where it is although it knew another MAC.
-func TestAnUnderlayAddressIsProbedAndAnnounced(t *testing.T) {
+// nodeOnTrunk is a node with the Network segment on VLAN 100 of its second link, and the namespace of a host in the data centre.
+func nodeOnTrunk(t *testing.T) (n *node, outside string) {
+	t.Helper()
 	state := t.TempDir()
-	n := readyNodeWith(t, func(o *agent.Options) { o.State, o.Delegates = state, true })
+	n = readyNodeWith(t, func(o *agent.Options) { o.State, o.Delegates = state, true })
 	n.stopAgent()
-	outside := n.plugTrunk()
+	outside = n.plugTrunk()
 	n.options = func(o *agent.Options) { o.State, o.Delegates, o.Mover = state, true, n.newMover() }
 	n.startAgent()
 	n.define("segment", networks.ConfigOf("segment"))
 	n.setPhysical(networkv1alpha1.NodePhysicalNetwork{Name: "dc", Link: segmentNIC})
 	n.wantPhysical("dc " + segmentBridge)
 	n.apply(topology.PodNetworkUnit(segment(100)))
+	return n, outside
+}
+
+// A pod of a Localnet Network is refused an address that a machine of the segment uses. A running pod's addresses are not probed
+// again: it keeps its interface when a machine takes its address later and the agent is replaced.
+func TestAnAddressOfASegmentInUse(t *testing.T) {
+	n, outside := nodeOnTrunk(t)
+	n.must(inNetNS(outside, func() error { return os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0) }))
+	web, addresses := n.newRequester("web", 5, "segment"), prefixes("10.77.0.50/16", "fd77::50/64")
+	web.giveSegmentPort(segment(100), addresses)
+	used := []string{"10.77.0.50/32", "fd77::50/128"}
+	for i, text := range used {
+		n.refused(web.pod, addresses[i].Addr(), n.use(outside, "vlan100", true, text))
+		n.use(outside, "vlan100", false, text)
+	}
+	result := n.add(web.pod)
+	n.use(outside, "vlan100", true, used...)
+	n.stopAgent()
+	n.startAgent()
+	n.until("STATUS", n.ready)
+	n.must(n.check(web.pod, result))
+	n.use(outside, "vlan100", false, used...)
+	n.pinTo(outside, 100)
+	for _, address := range addresses {
+		n.until("packets of "+address.String(), func() error {
+			return exchangeFrom(outside, web.pod, netip.AddrPortFrom(address.Addr(), 8080))
+		})
+	}
+}
+
+// An Underlay pod is refused an address that a host has on its VLAN. Without such a host it comes up, and the segment
+// learns where it is although it knew another MAC.
+func TestAnUnderlayAddressIsProbedAndAnnounced(t *testing.T) {
+	n, outside := nodeOnTrunk(t)
 	web, addresses := n.newRequester("web", 5, "segment"), prefixes("10.77.0.50/16", "fd77::50/64")
 	floating := ips("10.77.0.50", "fd77::50")
 	web.giveSegmentPort(segment(100), addresses, floating...)

@@ -62,24 +62,31 @@ func TestTheSegmentsPort(t *testing.T) {
 	}
 }
 
-// The port names the addresses that the node must probe, and their segment. No other network has a segment.
-func TestFloatingAddressesOnASegment(t *testing.T) {
-	address := netip.MustParsePrefix("10.77.0.50/16")
-	for _, test := range []struct {
-		topology networkv1alpha1.NetworkTopology
-		want     string
-	}{{networkv1alpha1.TopologyLocalnet, "10.77.0.50"}, {networkv1alpha1.TopologyLayer2, ""}} {
+// The port names the segment on which the node must probe its addresses, and its floating addresses. No other network has a segment,
+// nor has a port without addresses.
+func TestAddressesOnASegment(t *testing.T) {
+	const localnetwork, layer2 = networkv1alpha1.TopologyLocalnet, networkv1alpha1.TopologyLayer2
+	addresses := []netip.Prefix{netip.MustParsePrefix("10.77.0.50/16")}
+	floating := []netip.Addr{addresses[0].Addr()}
+	for name, test := range map[string]struct {
+		topology         networkv1alpha1.NetworkTopology
+		addresses        []netip.Prefix
+		floating         []netip.Addr
+		ids, wantSegment string
+	}{
+		"Localnet":                   {localnetwork, addresses, nil, "", "dc 100"},
+		"Localnet, floating":         {localnetwork, addresses, floating, "10.77.0.50", "dc 100"},
+		"Localnet without addresses": {localnetwork, nil, nil, "", ""},
+		"Layer2":                     {layer2, addresses, nil, "", ""},
+		"Layer2, floating":           {layer2, addresses, floating, "", ""},
+	} {
 		n := localnet(100)
 		n.Topology = test.topology
 		u := topology.PodPortsUnit("demo", "web", []topology.PodPort{{Namespace: "demo", Name: "web", Network: n, Interface: "net1",
-			Addresses: []netip.Prefix{address}, Floating: []netip.Addr{address.Addr()}}})
+			Addresses: test.addresses, Floating: test.floating}})
 		ids := u.Rows[0].Model.(*nbdb.LogicalSwitchPort).ExternalIDs
-		segment := ""
-		if test.want != "" {
-			segment = n.PhysicalNetwork + " 100"
-		}
-		if ids["weft.dev/floating"] != test.want || ids["weft.dev/segment"] != segment {
-			t.Errorf("%s: %v", test.topology, ids)
+		if ids["weft.dev/floating"] != test.ids || ids["weft.dev/segment"] != test.wantSegment {
+			t.Errorf("%s: %v", name, ids)
 		}
 	}
 }

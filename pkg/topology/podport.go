@@ -81,7 +81,7 @@ func (p PodPort) addTo(u *unit.Unit) {
 // attachment is what the pod's node must know of the interface.
 func (p PodPort) attachment() ovnexpr.Attachment {
 	a := ovnexpr.Attachment{Network: p.Network.Name, Request: p.Request, Prefixes: p.Addresses, Gateways: p.Gateways, MTU: p.Network.MTU}
-	if p.Network.Topology == networkv1alpha1.TopologyLocalnet {
+	if p.Network.Topology == networkv1alpha1.TopologyLocalnet && len(p.Addresses) > 0 {
 		a.Floating, a.PhysicalNetwork, a.VLAN = p.Floating, p.Network.PhysicalNetwork, p.Network.VLAN
 	}
 	if !p.Network.PerNode() {

@@ -14,32 +14,33 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
-// probe refuses a pod whose floating addresses another host uses on the segment. It must be called before the pod has its
-// interface, because ovn-controller then announces the addresses. It skips a segment that the host cannot probe, for
+// probe refuses a pod whose addresses another host uses on a segment of the data centre. It must be called before the pod has
+// its interface, because ovn-controller then announces the addresses. It skips a segment that the host cannot probe, for
 // example because the bridge is down.
 func (a *adding) probe(ctx context.Context, vif desired.VIF) error {
-	if len(vif.Floating) == 0 {
+	addresses := vif.OnSegment()
+	if len(addresses) == 0 {
 		return nil
 	}
 	ovs, ok := ovndb.Only[vswitchdb.OpenvSwitch](a.OVS.Conn)
 	if !ok {
 		return nil // the next stage waits for Open vSwitch
 	}
-	log := ctrl.Log.WithName("attach").WithValues("port", a.port, "addresses", vif.Floating, "physicalNetwork", vif.PhysicalNetwork)
+	log := ctrl.Log.WithName("attach").WithValues("port", a.port, "addresses", addresses, "physicalNetwork", vif.PhysicalNetwork)
 	on := neighbour.Segment{Link: desired.BridgeTo(ovs.ExternalIDs, vif.PhysicalNetwork), VLAN: vif.VLAN,
 		Own: []net.HardwareAddr{vif.MAC}}
 	if on.Link == "" {
-		log.Info("cannot probe floating addresses; continuing: the node has no bridge to the physical network")
+		log.Info("cannot probe addresses of a segment; continuing: the node has no bridge to the physical network")
 		return nil
 	}
-	err := neighbour.Probe(ctx, on, vif.Floating)
+	err := neighbour.Probe(ctx, on, addresses)
 	switch {
 	case errors.As(err, new(*neighbour.UsedError)):
 		return cniwire.Errorf(cniwire.CodeTryAgainLater, "port %s: %v", a.port, err)
 	case ctx.Err() != nil:
-		return a.stopped(ctx, stageLink, "its floating addresses are being probed")
+		return a.stopped(ctx, stageLink, "its addresses are being probed on the segment")
 	case err != nil:
-		log.Info("cannot probe floating addresses; continuing", "reason", err.Error())
+		log.Info("cannot probe addresses of a segment; continuing", "reason", err.Error())
 	}
 	return nil
 }

@@ -32,8 +32,19 @@ type VIF struct {
 	// Floating are addresses of an IPPool on a segment of the data centre: VLAN of PhysicalNetwork. The pod has them
 	// itself if it is on that segment; else the node's gateway router has them.
 	Floating        []netip.Addr
-	PhysicalNetwork string
+	PhysicalNetwork string // empty: the interface is on no segment
 	VLAN            int
+}
+
+// OnSegment returns the addresses that the pod uses on a segment of the data centre, itself or by the node's gateway router.
+func (v VIF) OnSegment() []netip.Addr {
+	switch {
+	case v.PhysicalNetwork == "":
+		return nil
+	case v.Request == "": // on the cluster network
+		return v.Floating
+	}
+	return v.Addresses
 }
 
 // NewVIF reads a pod's interface from its binding. The subnets and gateways are the node's, from spec.

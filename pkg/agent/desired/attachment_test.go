@@ -164,6 +164,32 @@ func TestNewVIFOfFloatingAddresses(t *testing.T) {
 	}
 }
 
+// An interface on a Localnet Network has all its addresses on a segment. An interface on the cluster network has there the addresses
+// to which the gateway router translates.
+func TestAddressesOnSegment(t *testing.T) {
+	for name, c := range map[string]struct {
+		ids  map[string]string
+		want string
+	}{
+		"cluster network":             {nil, ""},
+		"cluster network, translated": {map[string]string{"weft.dev/translated": "172.18.0.9"}, "172.18.0.9"},
+		"cluster network, floating":   {map[string]string{"weft.dev/floating": "10.244.1.5"}, ""},
+		"Network":                     {map[string]string{"weft.dev/network": "blue", "weft.dev/request": "r"}, ""},
+		"Localnet Network": {map[string]string{"weft.dev/network": "dc", "weft.dev/request": "r", "weft.dev/segment": "dc 100"},
+			"10.244.1.5 fd00:10:244:1::5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := binding("0a:58:0a:f4:01:05 10.244.1.5 fd00:10:244:1::5")
+			b.ExternalIDs = c.ids
+			vif, err := desired.NewVIF(b, dualStackSpec())
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantText(t, "addresses", vif.OnSegment(), c.want)
+		})
+	}
+}
+
 func wantText[T interface{ String() string }](t *testing.T, what string, values []T, want string) {
 	t.Helper()
 	var texts []string

@@ -33,10 +33,11 @@ type Attachment struct {
 	Routes   []NetworkRoute
 	// MTU in bytes; 0: that of the pods' interfaces on the cluster network.
 	MTU int
-	// Floating are the addresses of an IPPool on a segment of the data centre, PhysicalNetwork. VLAN 0 means no tag.
-	Floating        []netip.Addr
+	// PhysicalNetwork and VLAN are the segment of the data centre that the addresses are on; empty: none. VLAN 0 means no tag.
 	PhysicalNetwork string
 	VLAN            int
+	// Floating are the addresses of an IPPool on the segment.
+	Floating []netip.Addr
 }
 
 // NetworkRoute is a route of a pod through a Network's router.
@@ -60,7 +61,10 @@ func (a Attachment) AddTo(ids map[string]string) {
 		ids[mtuKey] = strconv.Itoa(a.MTU)
 	}
 	if len(a.Floating) > 0 {
-		ids[FloatingKey], ids[segmentKey] = joined(a.Floating), a.PhysicalNetwork
+		ids[FloatingKey] = joined(a.Floating)
+	}
+	if a.PhysicalNetwork != "" {
+		ids[segmentKey] = a.PhysicalNetwork
 		if a.VLAN != 0 {
 			ids[segmentKey] += " " + strconv.Itoa(a.VLAN)
 		}
