@@ -79,7 +79,7 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.report(ctx, &pool, skipped, networkv1alpha1.ReasonAsExpected,
-		"pods can get addresses of the pool"+describe(read, taken))
+		"pods can get addresses of the pool"+describe(read, taken)+r.Floating.Book.ReservedOutside(read))
 }
 
 // refuse leaves a pool that gives no new addresses. Pods keep the addresses that they have.
@@ -241,7 +241,8 @@ func networksOf(plan facts.Plan) (taken []floating.Taken) {
 	return taken
 }
 
-// keepSize creates the FloatingIPs that spec.size requires, and deletes FloatingIPs without a holder outside of the ranges.
+// keepSize creates the FloatingIPs that spec.size requires, and deletes FloatingIPs outside of the ranges that nobody
+// has or reserved.
 func (r *Pools) keepSize(ctx context.Context, read floating.Pool) error {
 	for _, address := range r.Floating.Book.Missing(read) {
 		f := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.FloatingIPName(address),

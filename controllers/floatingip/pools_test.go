@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/google/go-cmp/cmp"
@@ -163,5 +164,76 @@ func TestUnderlayPoolsSkipAddressesOfOthers(t *testing.T) {
 		if _, has := read.SegmentOf(netip.MustParseAddr(address)); has {
 			t.Errorf("a pod can get %s", address)
 		}
+	}
+}
+
+// anAddress returns a FloatingIP of IPPool "web". A pod has it if uid is not empty, else a workload keeps it if name is not empty.
+func anAddress(address, name, uid string, labels map[string]string) *networkv1alpha1.FloatingIP {
+	f := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: address, UID: types.UID("uid-" + address), Labels: labels}}
+	f.Spec = networkv1alpha1.FloatingIPSpec{Address: networkv1alpha1.EgressAddress(address), Pool: "web"}
+	if name != "" {
+		f.Spec.Holder = &networkv1alpha1.FloatingIPHolder{APIVersion: "apps/v1", Kind: "StatefulSet", Namespace: "demo", Name: name,
+			Pod: name + "-0", PodUID: types.UID(uid), ReleasePolicy: networkv1alpha1.ReleaseNever}
+	}
+	return f
+}
+
+// A reservation survives every edit of its pool: other ranges, the pool's deletion and its return. It ends with its label.
+func TestReservationsSurviveTheirPool(t *testing.T) {
+	pool := aPool(networkv1alpha1.LocationNAT, "192.0.2.10-192.0.2.19")
+	reserved := anAddress("192.0.2.12", "", "", map[string]string{networkv1alpha1.ReservedLabel: "firewall"})
+	b := kindtest.New(t, Kinds, KindIPPool, nil, kindtest.ClusterNetwork("46"), pool, reserved, anAddress("192.0.2.13", "", "", nil))
+	exists := func(when string, want bool) {
+		t.Helper()
+		for _, have := range []kindtest.Outcome{b.Reconcile("", "web"), b.ReconcileKind(KindFloatingIP, "", "192.0.2.12")} {
+			if have.Err != "" {
+				t.Fatal(have.Err)
+			}
+		}
+		err := b.API.Get(t.Context(), client.ObjectKeyFromObject(reserved), &networkv1alpha1.FloatingIP{})
+		if have := err == nil; have != want {
+			t.Errorf("%s: the reserved FloatingIP exists: %t, want %t", when, have, want)
+		}
+	}
+	ranges := func(addresses string) {
+		changed := kindtest.Get(b, aPool(""))
+		changed.Spec.Ranges[0].Addresses = addresses
+		b.Update(changed)
+	}
+	exists("at first", true)
+	ranges("192.0.2.18-192.0.2.19")
+	exists("in a smaller pool", true)
+	if have := ready(b); !strings.Contains(have, "reserved outside of its ranges: 192.0.2.12") {
+		t.Errorf("condition %q does not name the reservation", have)
+	}
+	if err := b.API.Get(t.Context(), client.ObjectKey{Name: "192.0.2.13"}, &networkv1alpha1.FloatingIP{}); err == nil {
+		t.Error("a FloatingIP that nobody has or reserved stays outside of the ranges")
+	}
+	ranges("192.0.2.10-192.0.2.19")
+	exists("in the former pool", true)
+	b.Delete(kindtest.Get(b, aPool("")))
+	exists("without the pool", true)
+	b.Create(aPool(networkv1alpha1.LocationNAT, "192.0.2.10-192.0.2.19"))
+	exists("after the pool's return", true)
+	ranges("192.0.2.18-192.0.2.19")
+	freed := kindtest.Get(b, reserved)
+	freed.Labels = nil
+	b.Update(freed)
+	b.ReconcileKind(KindFloatingIP, "", "192.0.2.12")
+	exists("without its label", false)
+}
+
+// The condition of a pool that shrank names every address in use outside of its ranges, with its holder.
+func TestAPoolThatShrankNamesTheHolders(t *testing.T) {
+	pool := aPool(networkv1alpha1.LocationNAT, "192.0.2.18-192.0.2.19")
+	b := kindtest.New(t, Kinds, KindIPPool, nil, kindtest.ClusterNetwork("46"), pool,
+		anAddress("192.0.2.11", "db", "uid-db", nil), anAddress("192.0.2.12", "shop", "", nil), anAddress("192.0.2.18", "web", "", nil))
+	if have := b.Reconcile("", "web"); have.Err != "" {
+		t.Fatal(have.Err)
+	}
+	want := "False RangeInUse: IPPool web gives no further addresses until the following, which are in none of its ranges, are " +
+		"released or in a range again: 192.0.2.11 of pod demo/db-0, 192.0.2.12 kept for StatefulSet demo/shop"
+	if have := ready(b); have != want {
+		t.Errorf("condition\n%s, want\n%s", have, want)
 	}
 }

@@ -143,7 +143,8 @@ func (r *Reconciler) decide(ctx context.Context, f *networkv1alpha1.FloatingIP) 
 	return ctrl.Result{RequeueAfter: outcome.Again}, nil
 }
 
-// free deletes the FloatingIP of a pool that does not exist, and publishes an address that pods can get.
+// free deletes the FloatingIP of a pool that does not exist, unless a person reserved the address, and publishes an address that pods
+// can get.
 func (r *Reconciler) free(ctx context.Context, f *networkv1alpha1.FloatingIP) error {
 	var pool networkv1alpha1.IPPool
 	name := types.NamespacedName{Name: f.Spec.Pool}
@@ -151,8 +152,12 @@ func (r *Reconciler) free(ctx context.Context, f *networkv1alpha1.FloatingIP) er
 	if apierrors.IsNotFound(err) {                                      // the cache may be behind
 		err = r.Floating.Live.Get(ctx, name, &pool)
 	}
+	if apierrors.IsNotFound(err) && floating.IsReserved(f) {
+		return nil // the pool may be created again
+	}
 	if apierrors.IsNotFound(err) {
-		return client.IgnoreNotFound(r.Client.Delete(ctx, f, client.Preconditions{UID: &f.UID, ResourceVersion: &f.ResourceVersion}))
+		precondition := client.Preconditions{UID: &f.UID, ResourceVersion: &f.ResourceVersion}
+		return client.IgnoreNotFound(r.Client.Delete(ctx, f, precondition))
 	}
 	r.Freed.Publish(f.Spec.Pool)
 	return err

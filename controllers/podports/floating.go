@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,8 +23,8 @@ func waitsFor(pool string) string { return "IPPool " + pool }
 // freed enqueues the pods that wait for an address of a pool.
 func (r *Reconciler) freed(pool string) { r.wake(waitsFor(pool)) }
 
-// resolveFloating takes the ranges of the Network's IPPools from an attempt, and gives it the addresses of the pool
-// that the pod requests, if the pool is on this Network.
+// resolveFloating takes the ranges of the Network's IPPools, and what they still have elsewhere, from an attempt. It gives the attempt
+// the addresses of the pool that the pod requests, if the pool is on this Network.
 func (r *Reconciler) resolveFloating(ctx context.Context, pod *corev1.Pod, a *attempt) error {
 	if a.failed != nil || len(a.pools) == 0 || a.port.Network.PerNode() {
 		return nil
@@ -34,15 +35,16 @@ func (r *Reconciler) resolveFloating(ctx context.Context, pod *corev1.Pod, a *at
 	}
 	for i := range all.Items {
 		if all.Items[i].Spec.Network == a.port.Network.Name {
-			a.exclude(&all.Items[i])
+			a.excludePool(&all.Items[i])
 		}
-	}
-	request, ok, err := claim.Request(pod)
-	if err != nil || !ok { // the pod's own reconciler says what is wrong
-		return nil
 	}
 	if err := r.Floating.Load(ctx); err != nil {
 		return err
+	}
+	a.exclude(r.Floating.Book.Stranded(all.Items, a.port.Network.Name))
+	request, ok, err := claim.Request(pod)
+	if err != nil || !ok { // the pod's own reconciler says what is wrong
+		return nil
 	}
 	pool, _, known := r.Floating.Book.Pool(request.Pool)
 	if !known {
@@ -58,16 +60,23 @@ func (r *Reconciler) resolveFloating(ctx context.Context, pod *corev1.Pod, a *at
 	return r.claimFloating(ctx, pod, a)
 }
 
-// exclude keeps the ranges of an IPPool from pods that request no address.
-func (a *attempt) exclude(pool *networkv1alpha1.IPPool) {
+// excludePool keeps the ranges of an IPPool from pods that request no address.
+func (a *attempt) excludePool(pool *networkv1alpha1.IPPool) {
 	read, err := floating.ParsePool(pool)
 	if err != nil {
 		return // its own status says so
 	}
+	for _, s := range read.Segments {
+		a.exclude(floating.Prefixes(s.AddressRange))
+	}
+}
+
+// exclude keeps the parts of a range from pods that request no address.
+func (a *attempt) exclude(parts []netip.Prefix) {
 	for i := range a.pools {
-		for _, s := range read.Segments {
-			if a.pools[i].Subnet.Contains(s.First) {
-				a.pools[i].Exclude = append(a.pools[i].Exclude[:len(a.pools[i].Exclude):len(a.pools[i].Exclude)], floating.Prefixes(s.AddressRange)...)
+		for _, part := range parts {
+			if a.pools[i].Subnet.Contains(part.Addr()) {
+				a.pools[i].Exclude = append(slices.Clip(a.pools[i].Exclude), part)
 			}
 		}
 	}

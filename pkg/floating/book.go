@@ -61,8 +61,8 @@ type shelf struct {
 	// inside counts the others by family: of IPv6 and of IPv4.
 	all, outside map[netip.Addr]struct{}
 	inside       [2]int
-	// heldOutside counts the addresses outside that have a holder.
-	heldOutside int64
+	// claimedOutside counts the addresses outside that have a holder or a reservation.
+	claimedOutside int64
 }
 
 // NewBook returns an empty book.
@@ -128,7 +128,7 @@ func (b *Book) recount(s *shelf) {
 	s.taken, s.next, s.free, s.used, s.kept = make([]int64, n), make([]netip.Addr, n), make([][]vacancy, n), 0, 0
 	s.selectors, s.selector, s.sizes = nil, make([]int, n), make([]int64, n)
 	s.outside, s.inside = map[netip.Addr]struct{}{}, [2]int{}
-	s.heldOutside = 0
+	s.claimedOutside = 0
 	texts := map[string]int{}
 	for i := range s.Segments {
 		s.next[i], s.sizes[i] = s.Segments[i].First, s.Segments[i].Size()
@@ -159,8 +159,8 @@ func (s *shelf) count(address netip.Addr, f *networkv1alpha1.FloatingIP, by int6
 		s.kept += by
 	}
 	i := s.segmentOf(address)
-	if i < 0 && f.Spec.Holder != nil {
-		s.heldOutside += by
+	if i < 0 && isClaimed(f) {
+		s.claimedOutside += by
 	}
 	if i < 0 {
 		if delete(s.outside, address); by > 0 {
@@ -169,7 +169,7 @@ func (s *shelf) count(address netip.Addr, f *networkv1alpha1.FloatingIP, by int6
 		return
 	}
 	s.inside[one(address.Is4())] += int(by)
-	if f.Spec.Holder != nil || isReserved(f) {
+	if isClaimed(f) {
 		s.taken[i] += by
 		return
 	}
@@ -203,7 +203,8 @@ func (b *Book) vacate(address netip.Addr) {
 	}
 }
 
-func isReserved(f *networkv1alpha1.FloatingIP) bool {
+// IsReserved reports whether a person reserved an address by the label of its FloatingIP.
+func IsReserved(f *networkv1alpha1.FloatingIP) bool {
 	_, reserved := f.Labels[networkv1alpha1.ReservedLabel]
 	return reserved
 }

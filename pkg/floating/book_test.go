@@ -223,8 +223,8 @@ func TestHistoryOfAnAddress(t *testing.T) {
 	}
 }
 
-// What pods have of Overlay pools stays theirs when a pool is deleted or recreated with other ranges, also while the book does
-// not know that yet.
+// What pods have of Overlay pools stays theirs, and what people reserved stays reserved, when a pool is deleted or recreated with
+// other ranges, also while the book does not know that yet.
 func TestOverlayAddressesInUse(t *testing.T) {
 	pool := func(name, addresses string) networkv1alpha1.IPPool {
 		p := networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -240,13 +240,16 @@ func TestOverlayAddressesInUse(t *testing.T) {
 		}
 		book.SetPool(read, "")
 	}
-	web, moved := pool("web", "10.244.9.0-10.244.9.1"), pool("web", "10.244.8.0-10.244.8.1")
+	web, moved := pool("web", "10.244.9.0-10.244.9.3"), pool("web", "10.244.8.0-10.244.8.1")
 	set(web)
-	for i, address := range []networkv1alpha1.EgressAddress{"10.244.9.0", "10.244.9.1"} {
+	for i, address := range []networkv1alpha1.EgressAddress{"10.244.9.0", "10.244.9.1", "10.244.9.2"} {
 		f := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: string(address), ResourceVersion: "1"},
 			Spec: networkv1alpha1.FloatingIPSpec{Address: address, Pool: "web"}}
-		if i == 0 {
+		switch i {
+		case 0:
 			f.Spec.Holder = &networkv1alpha1.FloatingIPHolder{Kind: "Pod", Namespace: "demo", Name: "web", PodUID: "uid"}
+		case 2:
+			f.Labels = map[string]string{networkv1alpha1.ReservedLabel: ""}
 		}
 		book.Observe(f)
 	}
@@ -256,15 +259,15 @@ func TestOverlayAddressesInUse(t *testing.T) {
 			t.Errorf("%s, want %s", have, text)
 		}
 	}
-	want("[10.244.9.0/31]", web)
-	want("[10.244.9.0/32]")
-	want("[10.244.8.0/31 10.244.9.0/32]", moved)
+	want("[10.244.9.0/30]", web)
+	want("[10.244.9.0/32 10.244.9.2/32]")
+	want("[10.244.8.0/31 10.244.9.0/32 10.244.9.2/32]", moved)
 	set(moved)
-	want("[10.244.8.0/31 10.244.9.0/32]", moved)
+	want("[10.244.8.0/31 10.244.9.0/32 10.244.9.2/32]", moved)
 	book.RemovePool("web")
-	want("[10.244.9.0/32]")
+	want("[10.244.9.0/32 10.244.9.2/32]")
 	set(web)
-	want("[10.244.9.0/31]", web)
+	want("[10.244.9.0/30]", web)
 }
 
 // Of the addresses of a workload for one index and family, those with a pod come before the others, and then the lowest.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
@@ -80,15 +81,45 @@ func (b *Book) outside(p Pool) (found []*networkv1alpha1.FloatingIP) {
 	return b.byAddress(addresses)
 }
 
-// Outside reports an address of the pool in use that is in none of its ranges, because they shrank too far.
+// Outside reports the addresses of the pool in use that are in none of its ranges, because they shrank too far.
 func (b *Book) Outside(p Pool) error {
+	var users []string
 	for _, f := range b.outside(p) {
-		if f.Spec.Holder != nil {
-			return &RefusedError{networkv1alpha1.ReasonRangeInUse, fmt.Sprintf(
-				"%s is in none of the ranges of IPPool %s, and %s has it", f.Spec.Address, p.Name, WorkloadOf(f.Spec.Holder))}
+		if h := f.Spec.Holder; h != nil && h.PodUID != "" {
+			users = append(users, fmt.Sprintf("%s of pod %s/%s", f.Spec.Address, h.Namespace, h.Pod))
+		} else if h != nil {
+			users = append(users, fmt.Sprintf("%s kept for %s", f.Spec.Address, WorkloadOf(h)))
 		}
 	}
-	return nil
+	if len(users) == 0 {
+		return nil
+	}
+	return &RefusedError{networkv1alpha1.ReasonRangeInUse, fmt.Sprintf("IPPool %s gives no further addresses until the following, "+
+		"which are in none of its ranges, are released or in a range again: %s", p.Name, some(users))}
+}
+
+// namedUsers is how many addresses a message names.
+const namedUsers = 10
+
+func some(texts []string) string {
+	if more := len(texts) - namedUsers; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(texts[:namedUsers], ", "), more)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// ReservedOutside describes the reserved addresses of the pool that are in none of its ranges, or returns "".
+func (b *Book) ReservedOutside(p Pool) string {
+	var reserved []string
+	for _, f := range b.outside(p) {
+		if IsReserved(f) {
+			reserved = append(reserved, string(f.Spec.Address))
+		}
+	}
+	if len(reserved) == 0 {
+		return ""
+	}
+	return "; it keeps addresses that are reserved outside of its ranges: " + some(reserved)
 }
 
 // Missing returns addresses that need a FloatingIP, so that the recorded pool has Size of each family.
@@ -115,7 +146,10 @@ func (b *Book) Missing(p Pool) (missing []netip.Addr) {
 	return missing
 }
 
-// Surplus returns the FloatingIPs of the pool that have no holder and are in none of its ranges.
+// Surplus returns the FloatingIPs of the pool that nobody has or reserved and that are in none of its ranges.
 func (b *Book) Surplus(p Pool) (surplus []*networkv1alpha1.FloatingIP) {
-	return slices.DeleteFunc(b.outside(p), func(f *networkv1alpha1.FloatingIP) bool { return f.Spec.Holder != nil })
+	return slices.DeleteFunc(b.outside(p), isClaimed)
 }
+
+// isClaimed reports whether a FloatingIP has a holder, or a person reserved it. Nobody but a person ends a reservation.
+func isClaimed(f *networkv1alpha1.FloatingIP) bool { return f.Spec.Holder != nil || IsReserved(f) }

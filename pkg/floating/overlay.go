@@ -22,28 +22,36 @@ func Overlay(pools []networkv1alpha1.IPPool) (kept []netip.Prefix) {
 	return kept
 }
 
-// Overlay returns the networks of Overlay, and the addresses that pods or workloads still have of a pool that was deleted, or
-// that was recreated with other ranges. pools are all pools as the caller has them. The book may be behind them.
+// Overlay returns the networks of Overlay, and the addresses of Stranded. pools are all pools as the caller has them. The book may be
+// behind them.
 func (b *Book) Overlay(pools []networkv1alpha1.IPPool) []netip.Prefix {
+	kept := append(Overlay(pools), b.Stranded(pools, "")...)
+	slices.SortFunc(kept, func(x, y netip.Prefix) int { return x.Addr().Compare(y.Addr()) })
+	return kept
+}
+
+// Stranded returns the addresses that pods, workloads or reservations still have of a pool that was deleted, or whose ranges do
+// not have them any more, in no order. pools are all pools as the caller has them. The book may be behind them. Stranded leaves out the
+// pools of other Networks than network.
+func (b *Book) Stranded(pools []networkv1alpha1.IPPool, network string) (stranded []netip.Prefix) {
 	read := make(map[string]Pool, len(pools))
 	for i := range pools {
 		if pool, err := ParsePool(&pools[i]); err == nil {
 			read[pool.Name] = pool
 		}
 	}
-	kept := Overlay(pools)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name, s := range b.pools {
-		if now, exists := read[name]; s.heldOutside == 0 && exists && now.equal(s.Pool) || s.used+s.kept == 0 {
+		now, exists := read[name]
+		if exists && (now.Network != network || s.claimedOutside == 0 && now.equal(s.Pool)) {
 			continue
 		}
-		for address, f := range b.ips {
-			if _, inside := read[name].SegmentOf(address); f.Spec.Pool == name && f.Spec.Holder != nil && !inside {
-				kept = append(kept, netip.PrefixFrom(address, address.BitLen()))
+		for address := range s.all {
+			if _, inside := now.SegmentOf(address); isClaimed(b.ips[address]) && !inside {
+				stranded = append(stranded, netip.PrefixFrom(address, address.BitLen()))
 			}
 		}
 	}
-	slices.SortFunc(kept, func(x, y netip.Prefix) int { return x.Addr().Compare(y.Addr()) })
-	return kept
+	return stranded
 }

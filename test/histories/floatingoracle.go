@@ -363,7 +363,7 @@ func (o *oracle) checkIPPool(pool *networkv1alpha1.IPPool) {
 func (o *oracle) checkFloatingIP(f *networkv1alpha1.FloatingIP) {
 	h := f.Spec.Holder
 	if h == nil {
-		if !o.exists(f.Spec.Pool) {
+		if _, reserved := f.Labels[networkv1alpha1.ReservedLabel]; !reserved && !o.exists(f.Spec.Pool) {
 			o.complain("FloatingIP %s is nobody's and of IPPool %s, which does not exist", f.Name, f.Spec.Pool)
 		}
 		return

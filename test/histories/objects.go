@@ -137,7 +137,7 @@ func (w *world) read(ctx context.Context) (*objects, error) {
 	return o, err
 }
 
-// heldOutside returns the addresses that pods or workloads still have of a pool that was deleted, or recreated elsewhere.
+// heldOutside returns the addresses that pods, workloads or reservations still have of a pool that was deleted, or recreated elsewhere.
 func (o *objects) heldOutside() (held []netip.Prefix) {
 	for i := range o.floatingIPs {
 		f := &o.floatingIPs[i]
@@ -147,7 +147,7 @@ func (o *objects) heldOutside() (held []netip.Prefix) {
 			_, inside := read.SegmentOf(address)
 			return err == nil && pool.Name == f.Spec.Pool && inside
 		})
-		if err == nil && f.Spec.Holder != nil && !inside {
+		if _, reserved := f.Labels[networkv1alpha1.ReservedLabel]; err == nil && (f.Spec.Holder != nil || reserved) && !inside {
 			held = append(held, netip.PrefixFrom(address, address.BitLen()))
 		}
 	}

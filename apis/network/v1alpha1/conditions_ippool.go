@@ -6,6 +6,6 @@ const (
 	ReasonRangeOverlaps = "RangeOverlaps"
 	// ReasonRangeOutside: a range is not where the pool's location needs it; the message says where that is.
 	ReasonRangeOutside = "RangeOutside"
-	// ReasonRangeInUse: an address in use is in no range any more; the message names it and its holder.
+	// ReasonRangeInUse: addresses in use are in no range any more; the message names them and their holders.
 	ReasonRangeInUse = "RangeInUse"
 )
