@@ -87,6 +87,9 @@ func TestPoolsAndOtherObjects(t *testing.T) {
 		"an older refused LoadBalancerPool":    {balancers(50, refused), inForce},
 		"an older refused LoadBalancerPool in use": {balancers(50, refused, func(p *networkv1alpha1.LoadBalancerPool) { p.Status.Used = 1 }),
 			four + "192.0.2.16-192.0.2.31 of LoadBalancerPool edge"},
+		"what a Service keeps of an older LoadBalancerPool": {balancers(50, func(p *networkv1alpha1.LoadBalancerPool) {
+			p.Spec.Addresses, p.Status.InUse = []networkv1alpha1.LoadBalancerRange{"192.0.2.240"}, []networkv1alpha1.IP{"192.0.2.15"}
+		}), four + "192.0.2.15 of LoadBalancerPool edge"},
 		"a LoadBalancerPool of the same second":   {balancers(100), inForce},
 		"a younger LoadBalancerPool":              {balancers(150), inForce},
 		"an older Service without such addresses": {service(50, func(*corev1.Service) {}), inForce},

@@ -63,7 +63,7 @@ func (r *Allocator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	request, invalid := loadbalancer.ParseRequest(&s, namespace)
-	if request.Class == "" && !loadbalancer.Served(request, pools.all) {
+	if request.Class == "" && !loadbalancer.Served(request, pools.all) && !loadbalancer.Holds(r.current(&s), pools.all) {
 		if had == nil {
 			return ctrl.Result{}, nil // another controller may serve it
 		}

@@ -109,6 +109,8 @@ type decision struct {
 	unadvertised bool
 	// services has the Services of each address.
 	services map[netip.Addr][]*corev1.Service
+	// kept names the addresses that the pool does not give any more, and their Services.
+	kept []string
 }
 
 // unannounced is an address that no node answers for.
@@ -175,7 +177,7 @@ func (r *Pools) findAdvertisement(ctx context.Context, pool *networkv1alpha1.Loa
 }
 
 // findServices finds the Services that have addresses of the pool. Another controller's Services do not count, nor does
-// an address in the range of an older pool too, because a node answers for it because of that pool.
+// an address of another pool, because a node answers for it because of that pool.
 func (r *Pools) findServices(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool, d *decision) error {
 	var list corev1.ServiceList
 	var pools networkv1alpha1.LoadBalancerPoolList
@@ -190,17 +192,35 @@ func (r *Pools) findServices(ctx context.Context, pool *networkv1alpha1.LoadBala
 		return 1
 	})
 	d.services = map[netip.Addr][]*corev1.Service{}
-	older := loadbalancer.Older(pools.Items, pool)
+	all, of := loadbalancer.ByAge(pools.Items)
 	for i := range list.Items {
 		s := &list.Items[i]
 		if !loadbalancer.Wants(s) || !loadbalancer.IsOurs(s) {
 			continue
 		}
 		for _, a := range loadbalancer.AddressesOf(s) {
-			if d.pool.Contains(a) && !older.Contain(a) {
-				d.services[a] = append(d.services[a], s)
+			if at := all.Owner(a); at < 0 || of[at].Name != pool.Name {
+				continue
+			}
+			d.services[a] = append(d.services[a], s)
+			gives, err := r.gives(ctx, d.pool, a, s)
+			if err != nil {
+				return err
+			}
+			if !gives {
+				d.kept = append(d.kept, fmt.Sprintf("%s of Service %s/%s", a, s.Namespace, s.Name))
 			}
 		}
 	}
 	return nil
+}
+
+// gives reports whether a pool would give an address to a Service that has it.
+func (r *Pools) gives(ctx context.Context, pool loadbalancer.Pool, a netip.Addr, s *corev1.Service) (bool, error) {
+	namespace, err := kind.NamespaceLabels(ctx, r.Client, s.Namespace)
+	if err != nil {
+		return false, err
+	}
+	request, _ := loadbalancer.ParseRequest(s, namespace) // the Service's own condition reports the error
+	return pool.Contains(a) && pool.Serves(request), nil
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,8 +27,15 @@ const maxAnnouncements = 4096
 func (r *Pools) report(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool, d decision, applied error) error {
 	before := pool.DeepCopy()
 	pool.Status.Total, pool.Status.Used = d.pool.Total(), int64(len(d.services))
-	pool.Status.Free = max(pool.Status.Total-pool.Status.Used, 0)
-	pool.Status.Announcements = nil
+	pool.Status.Free, pool.Status.InUse, pool.Status.Announcements = pool.Status.Total, nil, nil
+	for _, a := range slices.SortedFunc(maps.Keys(d.services), netip.Addr.Compare) {
+		if d.pool.Contains(a) {
+			pool.Status.Free--
+		}
+		if len(pool.Status.InUse) < maxAnnouncements {
+			pool.Status.InUse = append(pool.Status.InUse, networkv1alpha1.IP(a.String()))
+		}
+	}
 	var rejected *ovndb.RejectedError
 	if errors.As(applied, &rejected) {
 		d.announced = nil
@@ -56,6 +65,11 @@ func (r *Pools) report(ctx context.Context, pool *networkv1alpha1.LoadBalancerPo
 func (d decision) ready(generation int64) metav1.Condition {
 	c := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: generation,
 		Reason: networkv1alpha1.ReasonAsExpected, Message: "Services can get addresses of the pool"}
+	if len(d.kept) > 0 {
+		c.Reason = networkv1alpha1.ReasonAddressesKept
+		c.Message = health.Cut(fmt.Sprintf("Services can get addresses of the pool, and keep %d that it does not give any more: %s",
+			len(d.kept), strings.Join(d.kept, ", ")))
+	}
 	if d.trouble != "" {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, d.reason, health.Cut(d.trouble)
 	}
@@ -118,8 +132,8 @@ func (r *Pools) recordEvents(before, after *networkv1alpha1.LoadBalancerPool, d 
 		}
 	}
 	had := meta.FindStatusCondition(before.Status.Conditions, networkv1alpha1.ConditionReady)
-	if ready := meta.FindStatusCondition(after.Status.Conditions, networkv1alpha1.ConditionReady); ready.Status != metav1.ConditionTrue &&
-		(had == nil || had.Message != ready.Message) {
+	ready := meta.FindStatusCondition(after.Status.Conditions, networkv1alpha1.ConditionReady)
+	if ready.Reason != networkv1alpha1.ReasonAsExpected && (had == nil || had.Message != ready.Message) {
 		r.Events.Eventf(after, nil, corev1.EventTypeWarning, ready.Reason, "ReconcileLoadBalancerPool", "%s", ready.Message)
 	}
 }

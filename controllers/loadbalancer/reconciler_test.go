@@ -414,3 +414,74 @@ func TestAll(t *testing.T) {
 	b := newBed(t, nil, aPool("192.0.2.200-192.0.2.209"))
 	kindtest.Expect(t, kindtest.Outcome{Enqueued: []string{"loadbalancerpool pool"}}, b.ReconcileKind(topology.KindLoadBalancerPool, "", ""))
 }
+
+// Services keep the addresses that a pool gave them, and a node answers for them, whatever changes in the pool, until they give them
+// up or a person confirms the loss. The pool's condition names them.
+func TestServicesKeepAddressesOfANarrowedPool(t *testing.T) {
+	for name, narrow := range map[string]func(*networkv1alpha1.LoadBalancerPool){
+		"addresses": func(p *networkv1alpha1.LoadBalancerPool) {
+			p.Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"192.0.2.230", "2001:db8::230"}
+		},
+		"serviceSelector": func(p *networkv1alpha1.LoadBalancerPool) {
+			p.Spec.ServiceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}
+		},
+		"namespaceSelector": func(p *networkv1alpha1.LoadBalancerPool) {
+			p.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}
+		},
+		"loadBalancerClass":    func(p *networkv1alpha1.LoadBalancerPool) { p.Spec.LoadBalancerClass = "weft.dev/inner" },
+		"servicesWithoutClass": func(p *networkv1alpha1.LoadBalancerPool) { p.Spec.ServicesWithoutClass = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			service := aService("web")
+			if name == "loadBalancerClass" {
+				service.Spec.LoadBalancerClass = new("weft.dev/load-balancer")
+			}
+			b := newBed(t, nil, aPool("192.0.2.200-192.0.2.209", "2001:db8::200/120"), service)
+			settle := func() (last kindtest.Outcome) {
+				for range 3 {
+					last = b.ReconcileKind(topology.KindLoadBalancerPool, "", "pool")
+					if now := b.Reconcile("demo", "web"); last.Err+now.Err != "" {
+						t.Fatal(last.Err, now.Err)
+					}
+				}
+				return last
+			}
+			change := func(f func(*networkv1alpha1.LoadBalancerPool)) {
+				p := kindtest.Get(b, aPool())
+				f(p)
+				p.Generation++
+				b.Update(p)
+			}
+			settle()
+			const had = "192.0.2.200 2001:db8::200 True AsExpected"
+			if have := state(b, "web"); have != had {
+				t.Fatalf("the Service has %s", have)
+			}
+			announced := strings.Join(strings.Fields(poolState(b))[1:3], " ")
+			change(narrow)
+			settle()
+			if have := state(b, "web"); have != had {
+				t.Errorf("then the Service has %s", have)
+			}
+			p := kindtest.Get(b, aPool())
+			ready := meta.FindStatusCondition(p.Status.Conditions, networkv1alpha1.ConditionReady)
+			const kept = "keep 2 that it does not give any more: 192.0.2.200 of Service demo/web, 2001:db8::200 of Service demo/web"
+			if ready.Reason != networkv1alpha1.ReasonAddressesKept || !strings.Contains(ready.Message, kept) || p.Status.Used != 2 {
+				t.Errorf("%d used, %+v", p.Status.Used, ready)
+			}
+			if have := poolState(b); !strings.Contains(have, announced) {
+				t.Errorf("nodes answered for %s, and now: %s", announced, have)
+			}
+			change(func(p *networkv1alpha1.LoadBalancerPool) {
+				p.Annotations = map[string]string{networkv1alpha1.ConfirmLossAnnotation: "pool"}
+			})
+			settle()
+			if have := state(b, "web"); strings.Contains(have, "192.0.2.200") {
+				t.Errorf("after the confirmation the Service has %s", have)
+			}
+			if have := poolState(b); strings.Contains(have, networkv1alpha1.ReasonAddressesKept) {
+				t.Errorf("after the confirmation: %s", have)
+			}
+		})
+	}
+}

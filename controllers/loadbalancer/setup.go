@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -54,6 +55,9 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Of(&networkv1alpha1.LoadBalancerPool{}),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, pools.every, trigger.SpecChanged()),
 			kind.Map(&corev1.Service{}, pools.having, predicate.Funcs{UpdateFunc: announcedChanged}),
+			kind.Map(&corev1.Namespace{}, pools.every, predicate.Funcs{UpdateFunc: trigger.LabelsChanged,
+				CreateFunc: func(event.CreateEvent) bool { return false },
+				DeleteFunc: func(event.DeleteEvent) bool { return false }}).MetadataOnly(),
 			kind.Map(&discoveryv1.EndpointSlice{}, pools.near),
 			kind.Map(&networkv1alpha1.IPPool{}, pools.every, kind.RangesChanged()),
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.every, trigger.SpecChanged()),
@@ -96,19 +100,36 @@ func announcedChanged(e event.UpdateEvent) bool {
 	after, ok2 := e.ObjectNew.(*corev1.Service)
 	return !ok || !ok2 || loadbalancer.IsOurs(before) != loadbalancer.IsOurs(after) ||
 		loadbalancer.Wants(before) != loadbalancer.Wants(after) ||
-		before.Spec.ExternalTrafficPolicy != after.Spec.ExternalTrafficPolicy ||
+		before.Spec.ExternalTrafficPolicy != after.Spec.ExternalTrafficPolicy || !maps.Equal(before.Labels, after.Labels) ||
 		!slices.Equal(loadbalancer.AddressesOf(before), loadbalancer.AddressesOf(after))
 }
 
-// poolChanged passes updates of a pool's spec, and of whether it gives addresses.
+// poolChanged passes updates of a pool's spec, of whether it gives addresses, and of whether its loss is confirmed.
 func poolChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.LoadBalancerPool)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.LoadBalancerPool)
-	if !ok || !ok2 || before.Generation != after.Generation {
+	if !ok || !ok2 || before.Generation != after.Generation ||
+		networkv1alpha1.LossConfirmed(before) != networkv1alpha1.LossConfirmed(after) {
 		return true
 	}
-	return !equality.Semantic.DeepEqual(meta.FindStatusCondition(before.Status.Conditions, networkv1alpha1.ConditionReady),
-		meta.FindStatusCondition(after.Status.Conditions, networkv1alpha1.ConditionReady))
+	return judgementOf(before) != judgementOf(after)
+}
+
+// judgement says whether a pool gives addresses.
+type judgement struct {
+	generation int64
+	status     metav1.ConditionStatus
+	refused    string
+}
+
+func judgementOf(pool *networkv1alpha1.LoadBalancerPool) (j judgement) {
+	if ready := meta.FindStatusCondition(pool.Status.Conditions, networkv1alpha1.ConditionReady); ready != nil {
+		j.generation, j.status = ready.ObservedGeneration, ready.Status
+		if ready.Status != metav1.ConditionTrue {
+			j.refused = ready.Message
+		}
+	}
+	return j
 }
 
 // nodeChanged passes updates of a node's addresses, and of whether it may answer for addresses.

@@ -137,10 +137,14 @@ func TestCompute(t *testing.T) {
 		"the peer's nodes":       {func(w *World) { w.Peers[0].Spec.NodeSelector = matching("name", "n2") }, []string{n2}},
 		"the advertisement's":    {func(w *World) { spec(w).NodeSelector = matching("name", "n3") }, []string{n3}},
 		"the pool's":             {func(w *World) { w.Pools[0].Spec.NodeSelector = matching("name", "n1") }, []string{n1}},
-		"no advertisement":       {func(w *World) { w.Advertisements = nil }, []string{}},
-		"a Local Service":        {func(w *World) { makeLocal(w) }, []string{n2}},
-		"a cordoned node":        {func(w *World) { w.Nodes[0].Spec.Unschedulable = true }, []string{n2, n3}},
-		"an excluded node":       {func(w *World) { w.Nodes[0].Labels[corev1.LabelNodeExcludeBalancers] = "" }, []string{n2, n3}},
+		"a pool that has shrunk": {func(w *World) {
+			w.Pools[0].Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"198.51.100.9"}
+			w.Pools[0].Status.InUse = []networkv1alpha1.IP{"198.51.100.1", "2001:db8:1::1"}
+		}, []string{n1, n2, n3}},
+		"no advertisement": {func(w *World) { w.Advertisements = nil }, []string{}},
+		"a Local Service":  {func(w *World) { makeLocal(w) }, []string{n2}},
+		"a cordoned node":  {func(w *World) { w.Nodes[0].Spec.Unschedulable = true }, []string{n2, n3}},
+		"an excluded node": {func(w *World) { w.Nodes[0].Labels[corev1.LabelNodeExcludeBalancers] = "" }, []string{n2, n3}},
 		"a node that is unready": {func(w *World) {
 			w.Nodes[1].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: "Unknown"}}
 		}, []string{n1, n3}},

@@ -120,21 +120,7 @@ type address struct {
 // addresses returns the addresses of LoadBalancerPools that Services have, sorted. An address in several pools belongs
 // to the oldest.
 func (w World) addresses() (found []*address, err error) {
-	pools := make([]*networkv1alpha1.LoadBalancerPool, 0, len(w.Pools))
-	for i := range w.Pools {
-		pools = append(pools, &w.Pools[i])
-	}
-	slices.SortFunc(pools, func(a, b *networkv1alpha1.LoadBalancerPool) int {
-		if loadbalancer.Precedes(a, b) {
-			return -1
-		}
-		return 1
-	})
-	var read []loadbalancer.Pool
-	for _, p := range pools {
-		pool, _ := loadbalancer.ParsePool(p) // the readable fields count: Services keep their addresses
-		read = append(read, pool)
-	}
+	read, pools := loadbalancer.ByAge(w.Pools)
 	byAddress := map[netip.Addr]*address{}
 	for i := range w.Services {
 		s := &w.Services[i]
@@ -143,7 +129,7 @@ func (w World) addresses() (found []*address, err error) {
 		}
 		for _, a := range loadbalancer.AddressesOf(s) {
 			if byAddress[a] == nil {
-				at := slices.IndexFunc(read, func(p loadbalancer.Pool) bool { return p.Contains(a) })
+				at := read.Owner(a)
 				if at < 0 {
 					continue
 				}

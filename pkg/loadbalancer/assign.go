@@ -35,16 +35,23 @@ func Served(r Request, pools []Pool) bool {
 	return slices.ContainsFunc(pools, func(p Pool) bool { return p.Serves(r) })
 }
 
-// Assign chooses the addresses of a Service. current are the addresses that it has: it keeps each that a pool still
-// gives it, unless it requests another. pools are tried in their order. A Service that requests addresses gets those
+// Holds reports whether a pool gave one of the current addresses of a Service, which the Service keeps although the pool may not serve it
+// any more.
+func Holds(current []netip.Addr, pools []Pool) bool {
+	return slices.ContainsFunc(pools, func(p Pool) bool { return slices.ContainsFunc(current, p.Gave) })
+}
+
+// Assign chooses the addresses of a Service. current are the addresses that it has: it keeps each that a pool gives or
+// gave it, unless it requests another. pools are tried in their order. A Service that requests addresses gets those
 // or none, so that a client never reaches it at another.
 func Assign(r Request, current []netip.Addr, pools []Pool, book Book) (a Assignment) {
-	serving := slices.DeleteFunc(slices.Clone(pools), func(p Pool) bool { return !p.Serves(r) || r.Pool != "" && p.Name != r.Pool })
-	if len(serving) == 0 {
+	named := slices.DeleteFunc(slices.Clone(pools), func(p Pool) bool { return r.Pool != "" && p.Name != r.Pool })
+	serving := slices.DeleteFunc(slices.Clone(named), func(p Pool) bool { return !p.Serves(r) })
+	if len(serving) == 0 && !Holds(current, named) {
 		a.Reason, a.Message = networkv1alpha1.ReasonNoPool, noPool(r)
 		return a
 	}
-	c := chooser{r, current, serving, book}
+	c := chooser{r, current, serving, named, book}
 	var missing []string
 	for _, is4 := range r.families() {
 		address, pool, reason, message := c.choose(is4)
@@ -82,8 +89,9 @@ func noPool(r Request) string {
 type chooser struct {
 	Request
 	current []netip.Addr
-	pools   []Pool
-	book    Book
+	// pools serve the Service. named are pools of the requested name, or all, whether they serve it now or did before.
+	pools, named []Pool
+	book         Book
 }
 
 // choose returns the address of a family and its pool, or a reason and a message.
@@ -97,6 +105,9 @@ func (c chooser) choose(is4 bool) (address netip.Addr, pool, reason, message str
 		if p, ok := c.poolOf(a); ok && a.Is4() == is4 && c.whyNot(a) == "" {
 			return a, p.Name, "", ""
 		}
+	}
+	if len(c.pools) == 0 {
+		return address, "", networkv1alpha1.ReasonNoPool, noPool(c.Request)
 	}
 	refused := ""
 	for _, p := range c.pools {
@@ -131,12 +142,16 @@ func (c chooser) requested(a netip.Addr) (address netip.Addr, pool, reason, mess
 	return a, "", networkv1alpha1.ReasonAddressUnavailable, message
 }
 
+// poolOf returns the pool that gives an address, or that gave it to the Service.
 func (c chooser) poolOf(a netip.Addr) (Pool, bool) {
-	i := slices.IndexFunc(c.pools, func(p Pool) bool { return p.Contains(a) })
-	if i < 0 {
+	if i := slices.IndexFunc(c.pools, func(p Pool) bool { return p.Contains(a) }); i >= 0 {
+		return c.pools[i], true
+	}
+	i := slices.IndexFunc(c.named, func(p Pool) bool { return p.Gave(a) })
+	if i < 0 || !slices.Contains(c.current, a) {
 		return Pool{}, false
 	}
-	return c.pools[i], true
+	return c.named[i], true
 }
 
 // whyNot returns why a Service cannot have an address. It is empty if the address is free or can be shared.
@@ -177,6 +192,9 @@ func (c chooser) poolNames() string {
 	var names []string
 	for _, p := range c.pools {
 		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return "a LoadBalancerPool that serves the Service"
 	}
 	if len(names) == 1 {
 		return "LoadBalancerPool " + names[0]

@@ -61,9 +61,25 @@ func used(key string, port int32, local bool) Use {
 		Pods: map[string]string{"app": "a"}}}
 }
 
+// gave returns pools of which one gave Services the address 198.51.100.1, which is in no range now.
+func gave(name string, pools func(*testing.T) []Pool) func(*testing.T) []Pool {
+	return func(t *testing.T) []Pool {
+		all := pools(t)
+		for i := range all {
+			if all[i].Name == name {
+				all[i].InUse = addresses("198.51.100.1")
+			}
+		}
+		return all
+	}
+}
+
 func TestAssign(t *testing.T) {
 	both := func(t *testing.T) []Pool {
 		return []Pool{aPool(t, "a", ranges{"192.0.2.200-192.0.2.202", "2001:db8::/126"})}
+	}
+	unserving := func(t *testing.T) []Pool {
+		return []Pool{aPool(t, "a", ranges{"192.0.2.200"}, func(s *networkv1alpha1.LoadBalancerPoolSpec) { s.ServicesWithoutClass = false })}
 	}
 	closed := func(s *networkv1alpha1.LoadBalancerPoolSpec) { s.AutoAssign = new(false) }
 	prefer := func(s *corev1.Service) { s.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack) }
@@ -150,6 +166,23 @@ func TestAssign(t *testing.T) {
 		}), book: Book{netip.MustParseAddr("192.0.2.201"): {used("k", 81, true)}}, want: "192.0.2.201"},
 		"the older of two keeps an address": {service: aService("4"), current: addresses("192.0.2.200"),
 			book: Book{netip.MustParseAddr("192.0.2.200"): {{Of: "service demo/other", Younger: true}}}, want: "192.0.2.200"},
+		"an address that its pool gave stays": {service: aService("4"), pools: gave("a", both), current: addresses("198.51.100.1"),
+			want: "198.51.100.1"},
+		"requested, and its pool gave it": {service: aService("4", annotated("weft.dev/load-balancer-ips", "198.51.100.1")),
+			pools: gave("a", both), current: addresses("198.51.100.1"), want: "198.51.100.1"},
+		"requested, and its pool gave it to another": {service: aService("4", annotated("weft.dev/load-balancer-ips", "198.51.100.1")),
+			pools: gave("a", both), want: "AddressUnavailable requested address 198.51.100.1 is not in LoadBalancerPool a"},
+		"another pool is requested": {service: aService("4", annotated("weft.dev/load-balancer-pool", "b")), pools: gave("a",
+			func(t *testing.T) []Pool { return append(both(t), aPool(t, "b", ranges{"192.0.2.210"})) }),
+			current: addresses("198.51.100.1"), want: "192.0.2.210"},
+		"another address is requested": {service: aService("4", annotated("weft.dev/load-balancer-ips", "192.0.2.201")),
+			pools: gave("a", both), current: addresses("198.51.100.1"), want: "192.0.2.201"},
+		"no pool serves it any more": {service: aService("4"), pools: gave("a", unserving), current: addresses("198.51.100.1"),
+			want: "198.51.100.1"},
+		"the pool that serves others gave one of two": {service: aService("46"), pools: gave("a", unserving),
+			current: addresses("198.51.100.1"), want: "NoPool no LoadBalancerPool"},
+		"what another Service has too is lost": {service: aService("4"), pools: gave("a", both), current: addresses("198.51.100.1"),
+			book: Book{netip.MustParseAddr("198.51.100.1"): {{Of: "service demo/other"}}}, want: "192.0.2.200"},
 		"the younger of two loses it": {service: aService("4"), current: addresses("192.0.2.200"),
 			book: Book{netip.MustParseAddr("192.0.2.200"): {{Of: "service demo/other"}}}, want: "192.0.2.201"},
 	} {

@@ -20,34 +20,51 @@ func Keeps(pool *networkv1alpha1.LoadBalancerPool) bool {
 		pool.Status.Used > 0
 }
 
-// Older returns the pools that were created before another. A node answers for an address in their ranges because of them,
-// even if they are refused, because the other pool is refused too.
-func Older(pools []networkv1alpha1.LoadBalancerPool, than *networkv1alpha1.LoadBalancerPool) (older Pools) {
-	for i := range pools {
-		if pools[i].Name != than.Name && Precedes(&pools[i], than) {
-			pool, _ := ParsePool(&pools[i]) // the readable ranges count: nodes answer for their addresses
-			older = append(older, pool)
-		}
-	}
-	return older
-}
-
-// Pools are several pools.
+// Pools are several pools, the oldest first.
 type Pools []Pool
 
-// Contain reports whether an address belongs to a pool.
-func (p Pools) Contain(a netip.Addr) bool {
-	return slices.ContainsFunc(p, func(pool Pool) bool { return pool.Contains(a) })
+// ByAge returns the pools, the oldest first, and their objects in the same order.
+func ByAge(objects []networkv1alpha1.LoadBalancerPool) (pools Pools, of []*networkv1alpha1.LoadBalancerPool) {
+	for i := range objects {
+		of = append(of, &objects[i])
+	}
+	slices.SortFunc(of, func(a, b *networkv1alpha1.LoadBalancerPool) int {
+		if Precedes(a, b) {
+			return -1
+		}
+		return 1
+	})
+	for _, object := range of {
+		pool, _ := ParsePool(object) // the readable fields count: Services keep their addresses
+		pools = append(pools, pool)
+	}
+	return pools, of
 }
 
-// Kept returns the ranges of the pools that take precedence over an EgressIP or IPPool with this creation time, sorted
-// by the pools' names. It leaves out a range that cannot be parsed, because the status of its pool reports that.
+// Owner returns the index of the pool because of which nodes announce an address: the oldest pool with the address in its ranges, even
+// if it is refused, else the oldest pool that gave it. Without such a pool it returns -1.
+func (p Pools) Owner(a netip.Addr) int {
+	if i := slices.IndexFunc(p, func(pool Pool) bool { return pool.Contains(a) }); i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(p, func(pool Pool) bool { return pool.Gave(a) })
+}
+
+// Kept returns the ranges of the pools that take precedence over an EgressIP or IPPool with this creation time, and the addresses that
+// Services keep of these pools, sorted by the pools' names. It leaves out a range that cannot be parsed, because the status of its pool
+// reports that.
 func Kept(pools []networkv1alpha1.LoadBalancerPool, created metav1.Time) (taken []Taken) {
 	for i := range pools {
 		if pool := &pools[i]; !floating.Precedes(created, pool) && Keeps(pool) {
 			for _, text := range pool.Spec.Addresses {
 				if r, err := networkv1alpha1.ParseAddressRange(string(text)); err == nil {
 					taken = append(taken, Taken{r, "LoadBalancerPool " + pool.Name})
+				}
+			}
+			read, _ := ParsePool(pool)
+			for _, a := range read.InUse {
+				if !read.Contains(a) {
+					taken = append(taken, One(a, "LoadBalancerPool "+pool.Name))
 				}
 			}
 		}

@@ -29,6 +29,9 @@ type Pool struct {
 	Services, Namespaces, Nodes labels.Selector
 	// OnSegment means that one node answers ARP and neighbour discovery for each address.
 	OnSegment bool
+	// InUse are the addresses that Services have of the pool, sorted. They keep them although the pool may not give them any more. It is
+	// empty if the loss of the pool is confirmed.
+	InUse []netip.Addr
 	// Refused is the reason why the pool gives no new addresses. It is empty for a pool in force.
 	Refused string
 }
@@ -41,6 +44,14 @@ func ParsePool(p *networkv1alpha1.LoadBalancerPool) (pool Pool, err error) {
 		OnSegment: spec.AnnounceOnSegment == nil || *spec.AnnounceOnSegment,
 		Class:     cmp.Or(spec.LoadBalancerClass, networkv1alpha1.DefaultLoadBalancerClass),
 		Services:  labels.Nothing(), Namespaces: labels.Nothing(), Nodes: labels.Nothing()}
+	if !networkv1alpha1.LossConfirmed(p) {
+		for _, text := range p.Status.InUse {
+			if a, wrong := text.Addr(); wrong == nil { // only the operator writes the status
+				pool.InUse = append(pool.InUse, a)
+			}
+		}
+		slices.SortFunc(pool.InUse, netip.Addr.Compare)
+	}
 	for i, text := range spec.Addresses {
 		r, wrong := networkv1alpha1.ParseAddressRange(string(text))
 		if wrong == nil {
@@ -91,6 +102,12 @@ func parseSelector(from *metav1.LabelSelector, to *labels.Selector) (err error) 
 // Contains reports whether an address belongs to the pool.
 func (p Pool) Contains(a netip.Addr) bool {
 	return slices.ContainsFunc(p.Ranges, func(r networkv1alpha1.AddressRange) bool { return r.Contains(a) })
+}
+
+// Gave reports whether a Service has an address of the pool, which the pool may not give any more.
+func (p Pool) Gave(a netip.Addr) bool {
+	_, found := slices.BinarySearchFunc(p.InUse, a, netip.Addr.Compare)
+	return found
 }
 
 // Serves reports whether the pool serves a Service.

@@ -70,10 +70,13 @@ func (b *testbed) create(t *testing.T, objects ...client.Object) {
 func (b *testbed) remove(t *testing.T, o client.Object) {
 	t.Helper()
 	ctx := cleanup()
-	if err := b.api.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationForeground)); client.IgnoreNotFound(err) != nil {
+	err := poll.Slowly(ctx, readyTimeout, func() error { // a policy refuses it until the status of a pool counts no address in use
+		return client.IgnoreNotFound(b.api.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+	})
+	if err != nil {
 		t.Error(err)
 	}
-	err := poll.Slowly(ctx, readyTimeout, func() error {
+	err = poll.Slowly(ctx, readyTimeout, func() error {
 		if err := b.api.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 			return client.IgnoreNotFound(err)
 		}

@@ -50,6 +50,18 @@ func TestTheOperatorGivesAddresses(t *testing.T) {
 		{"a pool's status", request{"PATCH", balancers + "/web/status", status(`"used":0`)},
 			[]string{"LoadBalancerPool web", "only the Weft operator writes status"}},
 	})
+	must(t, w.operator, request{"PATCH", balancers + "/web/status", status(`"used":2`)})
+	refused(t, user, []attempt{
+		{"deletion of a pool in use", request{"DELETE", balancers + "/web", ""}, []string{"LoadBalancerPool web has 2 addresses that Services",
+			"kubectl annotate loadbalancerpool web network.weft.dev/remove=web"}},
+		{"deletion of all pools", request{"DELETE", balancers, ""}, []string{"addresses that Services would lose"}},
+	})
+	allowed(t, user, []attempt{
+		{"the confirmation", request{"PATCH", balancers + "/web", annotation("network.weft.dev/remove", "web")}, nil},
+		{"deletion of a pool in use, confirmed", request{"DELETE", balancers + "/web", ""}, nil},
+		{"a pool again", request{"POST", balancers, balancerBody}, nil},
+		{"deletion of an unused pool", request{"DELETE", balancers + "/web", ""}, nil},
+	})
 	refused(t, w.agent["n1"], []attempt{
 		{"an agent gives an address", request{"PATCH", path + "own/status", status(ingress)}, []string{"services"}},
 	})

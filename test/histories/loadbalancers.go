@@ -207,12 +207,13 @@ func (o *oracle) expectAnnounced(p *networkv1alpha1.LoadBalancerPool) (have map[
 // checkAnnounced expects the rows for a pool's status, and each address at its node.
 func (o *oracle) checkAnnounced(p *networkv1alpha1.LoadBalancerPool, read loadbalancer.Pool) {
 	have := o.expectAnnounced(p)
-	used, older := map[netip.Addr]bool{}, loadbalancer.Older(o.balancers, p)
+	used := map[netip.Addr]bool{}
+	all, of := loadbalancer.ByAge(o.balancers)
 	for i := range o.services {
 		s := &o.services[i]
 		for _, a := range balancedOn(s) {
 			ours := meta.FindStatusCondition(s.Status.Conditions, networkv1alpha1.ServiceLoadBalancerReady)
-			if !loadbalancer.Wants(s) || !read.Contains(a) || older.Contain(a) || ours == nil {
+			if at := all.Owner(a); !loadbalancer.Wants(s) || at < 0 || of[at].Name != p.Name || ours == nil {
 				continue
 			}
 			used[a] = true
@@ -262,7 +263,8 @@ func (o *oracle) speakers() (nodes []loadbalancer.Node) {
 func (o *oracle) checkBalanced(s *corev1.Service, pools []loadbalancer.Pool) {
 	c := meta.FindStatusCondition(s.Status.Conditions, networkv1alpha1.ServiceLoadBalancerReady)
 	request, err := loadbalancer.ParseRequest(s, o.labels[s.Namespace])
-	if !loadbalancer.Wants(s) || request.Class == "" && !loadbalancer.Served(request, pools) {
+	served := loadbalancer.Served(request, pools) || loadbalancer.Holds(balancedOn(s), pools)
+	if !loadbalancer.Wants(s) || request.Class == "" && !served {
 		if c != nil || len(balancedOn(s)) > 0 {
 			o.complain("service %s/%s is not served, but has %+v", s.Namespace, s.Name, s.Status)
 		}

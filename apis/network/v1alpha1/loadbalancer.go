@@ -36,6 +36,10 @@ const (
 	ReasonPoolExhausted = "PoolExhausted"
 )
 
+// ReasonAddressesKept of ConditionReady: Services keep addresses that the LoadBalancerPool does not give any more. The message names
+// them and the Services.
+const ReasonAddressesKept = "AddressesKept"
+
 // ConditionAnnounced of a LoadBalancerPool: a node answers for each address that a Service has.
 const ConditionAnnounced = "Announced"
 

@@ -39,7 +39,7 @@ type LoadBalancerPoolList struct {
 
 // LoadBalancerPoolSpec describes the addresses of a pool, and the Services that get them.
 type LoadBalancerPoolSpec struct {
-	// addresses are the pool's addresses, of both families. A Service whose address is removed gets another one.
+	// addresses are the pool's addresses, of both families. A Service whose address is removed keeps it until the Service gives it up.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -103,6 +103,13 @@ type LoadBalancerPoolStatus struct {
 	// free counts the other addresses.
 	// +optional
 	Free int64 `json:"free,omitempty"`
+
+	// inUse lists the addresses of the pool that Services have, up to 4096. A Service keeps such an address also when the pool's ranges or
+	// selectors exclude it later.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4096
+	InUse []IP `json:"inUse,omitempty"`
 
 	// announcements lists which node answers for which address. Only an address that a Service has is listed.
 	// +optional

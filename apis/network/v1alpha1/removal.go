@@ -6,6 +6,9 @@ const (
 	// ConfirmRemovalAnnotation on the ClusterNetwork confirms its deletion. The value is the UID of the
 	// ClusterNetwork, so that a manifest confirms nothing when it is applied again or to another cluster.
 	ConfirmRemovalAnnotation = GroupName + "/confirm-removal"
+	// ConfirmLossAnnotation on an IPPool, a LoadBalancerPool or a Network confirms its deletion, although pods or Services use it. On a
+	// LoadBalancerPool it also confirms that Services lose addresses that the pool does not give any more. The value is the object's name.
+	ConfirmLossAnnotation = GroupName + "/remove"
 	// OperandsFinalizer on the ClusterNetwork keeps it until weft-operands has removed the network from every node.
 	OperandsFinalizer = GroupName + "/operands"
 )
@@ -35,4 +38,9 @@ const (
 func RemovalConfirmed(object metav1.Object) bool {
 	uid := string(object.GetUID())
 	return uid != "" && object.GetAnnotations()[ConfirmRemovalAnnotation] == uid
+}
+
+// LossConfirmed reports whether the object's annotation confirms that its users lose what they have of it.
+func LossConfirmed(object metav1.Object) bool {
+	return object.GetAnnotations()[ConfirmLossAnnotation] == object.GetName()
 }
