@@ -56,6 +56,9 @@ func (r *Reconciler) give(ctx context.Context, pod *corev1.Pod) (g given, err er
 		return g, err
 	}
 	on := floating.Node{Name: pod.Spec.NodeName, Labels: node.Labels}
+	if err := r.reclaim(ctx, pod, on); err != nil {
+		return g, err
+	}
 	_, err = r.Floating.Claim(ctx, pod, on, had.Floating)
 	if errors.As(err, new(*floating.UnavailableError)) {
 		r.holders.wait(waitsFor(request.Pool), client.ObjectKeyFromObject(pod))
@@ -63,6 +66,34 @@ func (r *Reconciler) give(ctx context.Context, pod *corev1.Pod) (g given, err er
 		_, err = r.Floating.Claim(ctx, pod, on, had.Floating)
 	}
 	return r.held(pod, had), err
+}
+
+// unnamed returns the floating addresses at a pod's port whose FloatingIPs do not name the pod, because a person removed their holder.
+func (r *Reconciler) unnamed(pod *corev1.Pod) []netip.Addr {
+	return slices.DeleteFunc(r.Addresses.Held(ownerOf(pod)), func(a netip.Addr) bool {
+		f := r.Floating.Book.Get(a)
+		return f != nil && f.Spec.Holder != nil && f.Spec.Holder.PodUID == pod.UID
+	})
+}
+
+// reclaim gives a running pod the addresses of its port again whose holder a person removed, unless somebody else has them.
+func (r *Reconciler) reclaim(ctx context.Context, pod *corev1.Pod, on floating.Node) error {
+	lost := r.unnamed(pod)
+	if len(lost) == 0 {
+		return nil
+	}
+	_, err := r.Floating.Claim(ctx, pod, on, r.Addresses.Held(ownerOf(pod)))
+	if errors.As(err, new(*floating.UnavailableError)) {
+		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FloatingIPLost", "AllocateAddress",
+			"%s: the holder of the FloatingIP was removed: %v", claim.Annotation(lost), err)
+		return nil
+	}
+	if err == nil {
+		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "FloatingIPRestored", "AllocateAddress",
+			"%s: the holder of the FloatingIP was removed while the pod runs, and is restored; to release the address, delete the pod",
+			claim.Annotation(lost))
+	}
+	return err
 }
 
 // waitsFor is the key under which pods wait for an address of a pool.
@@ -97,7 +128,7 @@ func (r *Reconciler) held(pod *corev1.Pod, had alloc.Assignment) (g given) {
 // them: the pod gets them again, unless their pool is gone or another pod has them.
 func (r *Reconciler) stillHas(ctx context.Context, pod *corev1.Pod, had alloc.Assignment) (bool, error) {
 	same := func() bool { return sameAddresses(had.Floating, r.held(pod, had).own) }
-	if same() {
+	if same() && len(r.unnamed(pod)) == 0 {
 		return true, nil
 	}
 	_, err := r.give(ctx, pod)

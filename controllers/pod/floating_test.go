@@ -170,3 +170,49 @@ func TestPodWhoseOverlayPoolBecameNAT(t *testing.T) {
 	}
 	expectTranslated(t, b)
 }
+
+// A person removed the holder of a translated address whose pod runs, perhaps while no operator ran or its node has no agent. The pod
+// gets the address again and not a free one, and an event says so. If another pod has it, the pod gets a free one.
+func TestTranslationWhoseHolderAPersonRemoved(t *testing.T) {
+	for name, c := range map[string]struct {
+		chassis string
+		other   bool
+		want    string
+	}{
+		"with an agent":     {"chassis-n1", false, "192.0.2.64"},
+		"without an agent":  {"", false, "192.0.2.64"},
+		"now another pod's": {"chassis-n1", true, "192.0.2.65"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nn := onNode("10.244.0.0/24")
+			nn.Status.Chassis = c.chassis
+			freed := heldByWeb("192.0.2.64", "edge")
+			freed.UID, freed.Spec.Holder = "uid-f", nil
+			if c.other {
+				freed.Spec.Holder = heldByWeb("192.0.2.64", "edge").Spec.Holder
+				freed.Spec.Holder.Name, freed.Spec.Holder.Pod, freed.Spec.Holder.PodUID = "other", "other", "uid-other"
+			}
+			freed.Status.History = []networkv1alpha1.FloatingIPUse{{Kind: "Pod", Name: "old", Until: metav1.NewTime(kindtest.Start)}}
+			free := heldByWeb("192.0.2.65", "edge")
+			free.UID, free.Spec.Holder = "uid-g", nil
+			b := newBed(t, nn, aPod(annotated(networkv1alpha1.IPPoolAnnotation, "edge")), freed, free,
+				poolOf("edge", networkv1alpha1.LocationNAT, "192.0.2.64/30"))
+			b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{existing()}
+			have := b.Reconcile("demo", "web")
+			if have.Err != "" || !strings.Contains(fmt.Sprint(have.Units[web]), "weft.dev/translated:"+c.want) {
+				t.Errorf("the pod's unit is %q, %s", have.Units[web], have.Err)
+			}
+			f := kindtest.Get(b, heldByWeb(networkv1alpha1.EgressAddress(c.want), ""))
+			if h := f.Spec.Holder; h == nil || h.PodUID != "uid-web" {
+				t.Errorf("FloatingIP %s has holder %+v", f.Name, h)
+			}
+			event := "Warning FloatingIPRestored Pod demo/web: 192.0.2.64"
+			if told := strings.Contains(fmt.Sprint(have.Events), event); told == c.other {
+				t.Errorf("events %q", have.Events)
+			}
+			if again := b.Reconcile("demo", "web"); len(again.Events)+len(again.Writes) > 0 {
+				t.Errorf("then %+v", again)
+			}
+		})
+	}
+}
