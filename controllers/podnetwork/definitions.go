@@ -23,7 +23,7 @@ import (
 func (r *Reconciler) define(ctx context.Context, n *networkv1alpha1.Network) (foreign []string, err error) {
 	selector, err := metav1.LabelSelectorAsSelector(n.Spec.Namespaces)
 	if err != nil {
-		return nil, nil // the API server has validated it; it selects nothing
+		return nil, invalidNetwork{fmt.Errorf("spec.namespaces: %w", err)} // the definitions stay
 	}
 	selected, err := r.namespaces(ctx, selector)
 	if err != nil {

@@ -71,6 +71,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	foreign, err := r.define(ctx, &n)
+	if invalid := (invalidNetwork{}); errors.As(err, &invalid) {
+		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonInvalidSpec, invalid.Error())
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -81,6 +84,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if unknown != nil {
 		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonPhysicalNetworkUnknown, unknown.Error())
+	}
+	if err := read.OnlyNode(); err != nil {
+		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonInvalidSpec, err.Error())
 	}
 	contested, err := r.contested(ctx, read)
 	if err != nil {

@@ -62,6 +62,18 @@ func ParseNetwork(o *networkv1alpha1.Network) (PodNetwork, error) {
 	return n, nil
 }
 
+// OnlyNode returns an error if the network has a part for one node only, as a Network from before the API server refused it. Its pods go
+// on, on that node.
+func (n PodNetwork) OnlyNode() error {
+	for i, subnet := range n.Subnets {
+		if n.PerNode() && subnet.HostPrefix == subnet.CIDR.Bits() {
+			return fmt.Errorf("spec.subnets[%d].hostPrefix: %d is the prefix length of cidr %s, so that only one node has a part of it",
+				i, subnet.HostPrefix, subnet.CIDR)
+		}
+	}
+	return nil
+}
+
 // PerNode reports whether the network has a switch for each node.
 func (n PodNetwork) PerNode() bool { return n.Topology == networkv1alpha1.TopologyLayer3 }
 

@@ -223,14 +223,20 @@ func ParseAddress(text string) (netip.Prefix, error) {
 	return netip.PrefixFrom(address, address.BitLen()), nil
 }
 
-// checkInterface returns why the kernel would refuse a name of a link.
+// reservedNames are names of other files in the kernel's folders of links, /proc/sys/net/ipv4/conf and /sys/class/net.
+var reservedNames = []string{"all", "default", "bonding_masters"}
+
+// checkInterface returns why the kernel would refuse a name of a link, or why tools could not name it.
 func checkInterface(name string) error {
 	const longest = 15
+	odd := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/:%", r) }
 	switch {
 	case len(name) > longest:
 		return fmt.Errorf("interface %q is longer than %d characters", name, longest)
-	case name == "." || name == ".." || strings.ContainsAny(name, "/: \t\n\v\f\r%"):
+	case name == "." || name == ".." || strings.ContainsFunc(name, odd):
 		return fmt.Errorf("interface %q is not a name of a link", name)
+	case slices.Contains(reservedNames, name):
+		return fmt.Errorf("interface %q is a name that the kernel reserves", name)
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ type NetworkList struct {
 // +kubebuilder:validation:XValidation:rule="self.ipam != 'None' || !has(self.subnets) || self.subnets.size() == 0",message="subnets: a network with ipam None has none",reason=FieldValueForbidden,fieldPath=.subnets
 // +kubebuilder:validation:XValidation:rule="self.topology != 'Layer3' || self.ipam == 'Weft'",message="ipam: a Layer3 network routes by its subnets, so ipam is Weft",reason=FieldValueInvalid,fieldPath=.ipam
 // +kubebuilder:validation:XValidation:rule="self.topology == 'Layer3' || !has(self.subnets) || self.subnets.all(s, !has(s.hostPrefix))",message="subnets: only a Layer3 network has hostPrefix",reason=FieldValueForbidden,fieldPath=.subnets
+// +kubebuilder:validation:XValidation:rule="self.topology != 'Layer3' || !has(self.subnets) || self.subnets.all(s, !isCIDR(s.cidr) || (has(s.hostPrefix) ? s.hostPrefix : (cidr(s.cidr).ip().family() == 4 ? 24 : 64)) > cidr(s.cidr).prefixLength() && (has(s.hostPrefix) ? s.hostPrefix : (cidr(s.cidr).ip().family() == 4 ? 24 : 64)) <= (cidr(s.cidr).ip().family() == 4 ? 29 : 112) || oldSelf.hasValue() && has(oldSelf.value().subnets) && oldSelf.value().subnets.exists(o, o == s))",optionalOldSelf=true,message="subnets: hostPrefix, 24 for IPv4 and 64 for IPv6 by default, must be longer than the prefix of cidr, and at most 29 for IPv4 and 112 for IPv6",reason=FieldValueInvalid,fieldPath=.subnets
 // +kubebuilder:validation:XValidation:rule="self.topology != 'Localnet' || has(self.physicalNetwork)",message="physicalNetwork: a Localnet network needs the name of its physical network",reason=FieldValueRequired,fieldPath=.physicalNetwork
 // +kubebuilder:validation:XValidation:rule="self.topology == 'Localnet' || !has(self.physicalNetwork)",message="physicalNetwork: only a Localnet network has one",reason=FieldValueForbidden,fieldPath=.physicalNetwork
 // +kubebuilder:validation:XValidation:rule="self.topology == 'Localnet' || !has(self.vlan)",message="vlan: only a Localnet network has one",reason=FieldValueForbidden,fieldPath=.vlan
@@ -110,6 +111,8 @@ type NetworkSpec struct {
 
 	// namespaces selects the namespaces whose pods may attach. Empty, all; omitted, none.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, k.matches('^([a-z0-9][-.a-z0-9]*/)?[^\\\\W_]([-.\\\\w]{0,61}[^\\\\W_])?$') && self.matchLabels[k].size() <= 63)",message="a key is not a label key such as team or example.com/team, or its value has more than 63 characters",reason=FieldValueInvalid,fieldPath=.matchLabels
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, (e.operator in ['In', 'NotIn'] ? has(e.values) && e.values.size() > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || e.values.size() == 0)))",message="operator and values do not fit: In and NotIn need values, Exists and DoesNotExist have none",reason=FieldValueInvalid,fieldPath=.matchExpressions
 	Namespaces *metav1.LabelSelector `json:"namespaces,omitempty"`
 }
 
@@ -149,7 +152,7 @@ type NetworkSubnet struct {
 	// +required
 	CIDR CIDR `json:"cidr"`
 	// hostPrefix is the prefix length of each node's part of a Layer3 network. Omitted, it is 24 for IPv4 and 64 for
-	// IPv6.
+	// IPv6. It is longer than the prefix of cidr, and at most 29 for IPv4 and 112 for IPv6.
 	// +optional
 	// +kubebuilder:validation:Minimum=8
 	// +kubebuilder:validation:Maximum=112

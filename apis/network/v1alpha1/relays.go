@@ -19,6 +19,7 @@ type Relays struct {
 	// databases are preferred. The relays of a zone run on the zone's nodes, and the other relays on nodes outside zones.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^([a-z0-9][-.a-z0-9]*/)?[^\\\\W_]([-.\\\\w]{0,61}[^\\\\W_])?$') && self[k].size() <= 63)",message="a key is not a label key such as team or example.com/team, or its value has more than 63 characters",reason=FieldValueInvalid
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 }
 
