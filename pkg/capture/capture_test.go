@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,28 @@ func TestRunEndsAfterSomePackets(t *testing.T) {
 	}
 	if got := payloads(t, &out.Buffer); written != 4 || strings.Join(got, " ") != "mine mine mine mine" {
 		t.Errorf("recorded %d packets: %q", written, got)
+	}
+}
+
+// Without a filter every packet is recorded.
+func TestRunWithoutAFilter(t *testing.T) {
+	loopback(t)
+	out := &signal{begun: make(chan struct{})}
+	ended := make(chan error, 1)
+	go func() {
+		_, _, err := Run(t.Context(), Options{Link: "lo", For: time.Hour, Packets: 2, Bytes: math.MaxUint16}, out)
+		if err != nil && out.Len() == 0 {
+			close(out.begun)
+		}
+		ended <- err
+	}()
+	<-out.begun
+	send(t, 7000, "any", 1)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if got := payloads(t, &out.Buffer); !slices.Contains(got, "any") {
+		t.Errorf("recorded the datagrams %q", got)
 	}
 }
 

@@ -58,12 +58,16 @@ const (
 	portLength   = 2
 )
 
-// program returns the filter for the kernel. It does not follow extension headers of IPv6.
+// program returns the filter for the kernel. It has at least one instruction, because a packet socket takes an empty
+// program for a request to remove its program, and fails without one. It does not follow extension headers of IPv6.
 func (f Filter) program() ([]bpf.RawInstruction, error) {
-	if err := f.Check(); err != nil || f == (Filter{}) {
+	if err := f.Check(); err != nil {
 		return nil, err
 	}
 	var p assembler
+	if f == (Filter{}) {
+		return p.assemble()
+	}
 	p.load(etherType, 2)
 	if f.Protocol == "arp" {
 		p.require(unix.ETH_P_ARP)

@@ -44,6 +44,9 @@ func TestCapture(t *testing.T) {
 				t.Errorf("a packet of another connection: %s", line)
 			}
 		}
+		if out, errs, code = w.run("", "capture", name, "--packets=3"); code != 0 || strings.Count(out, "\n") != 3 {
+			t.Errorf("exit code %d without a filter:\n%s%s", code, out, errs)
+		}
 		file := filepath.Join(t.TempDir(), "server.pcap")
 		_, errs, code = w.run("", "capture", name, "--for=60s", "--packets=3", "--port=8080", "--write="+file) // kubelet's probes
 		text, err := os.ReadFile(file)
