@@ -30,8 +30,7 @@ func StripPod(o any) (any, error) {
 		pod.Spec.Affinity, pod.Spec.Tolerations = kept.Affinity, kept.Tolerations
 	}
 	conditions := slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type != networkv1alpha1.PodPortReady && c.Type != networkv1alpha1.PodHostPortsReady &&
-			c.Type != networkv1alpha1.PodNetworksAllocated && c.Type != networkv1alpha1.PodFloatingIP
+		return domainOf(string(c.Type)) != networkv1alpha1.GroupName
 	})
 	if len(conditions) == 0 {
 		conditions = nil

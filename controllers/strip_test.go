@@ -54,3 +54,23 @@ func TestStripPodKeepsAnnotationsThatAreRead(t *testing.T) {
 		t.Errorf("annotations %q, want %q", got, read)
 	}
 }
+
+// The cache keeps every condition that Weft writes, so that the status can name the pod.
+func TestStripPodKeepsConditionsOfWeft(t *testing.T) {
+	weft := []corev1.PodConditionType{networkv1alpha1.PodPortReady, networkv1alpha1.PodHostPortsReady, networkv1alpha1.PodNetworksAllocated,
+		networkv1alpha1.PodNetworksAttached, networkv1alpha1.PodFloatingIP}
+	pod := &corev1.Pod{}
+	for _, kind := range append([]corev1.PodConditionType{corev1.PodReady, "example.com/gate"}, weft...) {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind})
+	}
+	if _, err := StripPod(pod); err != nil {
+		t.Fatal(err)
+	}
+	var got []corev1.PodConditionType
+	for _, c := range pod.Status.Conditions {
+		got = append(got, c.Type)
+	}
+	if !slices.Equal(got, weft) {
+		t.Errorf("conditions %q, want %q", got, weft)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
@@ -199,12 +200,16 @@ func TestStatusNamesTheFault(t *testing.T) {
 			f.fails(networkv1alpha1.ConditionCNIReady, networkv1alpha1.ReasonOtherConfiguration, "00-other.conflist sorts before", 1)
 		}, ofNodes, degraded, networkv1alpha1.ReasonOtherConfiguration, "NodeNetwork/b"},
 		{"egress IP that no node carries", func(f *statusInput) {
-			f.egress = []networkv1alpha1.EgressIP{egressIP("good", metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected),
-				egressIP("lost", metav1.ConditionFalse, networkv1alpha1.ReasonNoAssignableNode)}
+			f.add(egressIP("good", metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected),
+				egressIP("lost", metav1.ConditionFalse, networkv1alpha1.ReasonNoAssignableNode))
 		}, rows, degraded, networkv1alpha1.ReasonNoAssignableNode, "EgressIP/lost"},
 		{"egress IP on a node that is silent", func(f *statusInput) {
-			f.egress = []networkv1alpha1.EgressIP{egressIP("held", metav1.ConditionUnknown, networkv1alpha1.ReasonNodesUnreachable), {}}
+			f.add(egressIP("held", metav1.ConditionUnknown, networkv1alpha1.ReasonNodesUnreachable), &networkv1alpha1.EgressIP{})
 		}, rows, degraded, networkv1alpha1.ReasonNodesUnreachable, "EgressIP/held"},
+		{"a zone's node without addresses", func(f *statusInput) {
+			meta.SetStatusCondition(&f.networks[0].Status.Conditions, metav1.Condition{Type: networkv1alpha1.ConditionSubnetsFull,
+				Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonIPv4Exhausted, Message: "a pod waits"})
+		}, ofAddresses, progressing, networkv1alpha1.ReasonIPv4Exhausted, "NodeNetwork/a"},
 		{"interfaces of pods broken", func(f *statusInput) {
 			f.fails(networkv1alpha1.ConditionInterfacesReady, networkv1alpha1.ReasonCheckFailed, "1 of 5", 1)
 		}, ofNodes, degraded, networkv1alpha1.ReasonCheckFailed, "NodeNetwork/b"},
@@ -242,8 +247,17 @@ func (f *statusInput) isIn(node int, network, address string) {
 	f.nodes[node].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
 }
 
-func egressIP(name string, assigned metav1.ConditionStatus, reason string) networkv1alpha1.EgressIP {
-	e := networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: name}}
+// add adds objects with conditions.
+func (f *statusInput) add(objects ...client.Object) {
+	for _, o := range objects {
+		if read, known := objectOf(o); known {
+			f.objects = append(f.objects, read)
+		}
+	}
+}
+
+func egressIP(name string, assigned metav1.ConditionStatus, reason string) *networkv1alpha1.EgressIP {
+	e := &networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	meta.SetStatusCondition(&e.Status.Conditions, metav1.Condition{Type: networkv1alpha1.ConditionAssigned,
 		Status: assigned, Reason: reason, Message: reason})
 	return e

@@ -21,7 +21,7 @@ func problemsOf(name string, f statusInput) []networkv1alpha1.Problem {
 	all := slices.Concat(removalProblems(name, f), databaseProblems(name, f), memberProblems(f.databases, f.zones),
 		relayProblems(f), zoneProblems(f.wantedZones, f.zones, f.networks), specProblems(name, f), overlapProblems(name, f),
 		unready, driftProblems(name, f), fitProblems(name, f), tunnelProblems(f), besides,
-		egressProblems(f), furtherProblems(f), rollout(f), changeProblems(name, f))
+		objectProblems(f), rollout(f), changeProblems(name, f))
 	return health.Sort(health.Together(all))
 }
 

@@ -90,7 +90,6 @@ type Reconciler struct {
 	Settings  kind.Settings
 	Zone      kind.Zone
 
-	indexed            bool // the client has the index byRefusal
 	started            sync.Once
 	first              sync.Once
 	written            string                       // resource version of the ClusterNetwork with our last status
@@ -227,15 +226,7 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 	if err != nil {
 		return err
 	}
-	var egress networkv1alpha1.EgressIPList
-	if err := r.Client.List(ctx, &egress, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	var furthers networkv1alpha1.NetworkList
-	if err := r.Client.List(ctx, &furthers, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	denied, err := r.refusals(ctx, cn.Status.Refused, furthers.Items)
+	objects, err := r.objects(ctx)
 	if err != nil {
 		return err
 	}
@@ -251,8 +242,7 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Settings.Version,
 		rollout: cn.Status.Rollout, databases: cn.Status.Databases,
 		relays: cn.Status.Relays, wanted: cn.Spec.Databases.Relays.Count, wantedZones: cn.Spec.Zones, zones: cn.Status.Zones,
-		egress: egress.Items, furthers: furthers.Items,
-		unreached: r.unreached(), denied: denied, held: facts.HeldNetworks(cn.Status.Networks),
+		objects: objects, unreached: r.unreached(), held: facts.HeldNetworks(cn.Status.Networks),
 		apiServers: apiServers, leaving: facts.LeavingNetworks(cn.Status.Networks), outdated: outdatedPods(r.Addresses),
 	})
 	if r.Settings.Reported != nil {

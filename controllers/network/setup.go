@@ -14,6 +14,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -23,13 +24,13 @@ var Name = types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
 // Kinds returns the kind of the cluster-wide unit.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Addresses: env.Addresses, Events: env.Events, Observed: env.Observed,
-		Floating: env.Floating, Settings: env.Settings, Zone: env.Zone, indexed: true}
+		Floating: env.Floating, Settings: env.Settings, Zone: env.Zone}
 	env.FloatingFreed.Subscribe(func(string) { // the routes of floating addresses may not be needed any more
 		env.Triggers.EnqueueAfter(topology.KindNetwork, Name, env.Settings.CountDelay)
 	})
 	k := &kind.Kind{Name: topology.KindNetwork, Object: "clusternetwork", Reconciler: r, Watches: r.watches(), Indexes: []kind.Index{
-		{Object: &corev1.Pod{}, Field: byRefusal, Values: indexRefusal},
-		{Object: &corev1.Service{}, Field: byRefusal, Values: indexRefusal},
+		{Object: &corev1.Pod{}, Field: byProblem, Values: indexProblem},
+		{Object: &corev1.Service{}, Field: byProblem, Values: indexProblem},
 	}}
 	if servesServiceCIDRs(env.Client.RESTMapper()) {
 		k.Watches = append(k.Watches, kind.Map(&networkingv1.ServiceCIDR{}, theNetwork))
@@ -43,7 +44,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 
 func (r *Reconciler) watches() []kind.Watch {
 	soon, counts := after(nodeDelay), after(r.Settings.CountDelay)
-	return []kind.Watch{
+	all := []kind.Watch{
 		kind.Of(&networkv1alpha1.ClusterNetwork{}, predicate.Funcs{UpdateFunc: specOrStatusChanged}),
 		// Foreign changes of the status are reverted. Our own writes arrive here too, because counts may have changed
 		// meanwhile.
@@ -51,15 +52,19 @@ func (r *Reconciler) watches() []kind.Watch {
 			CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }}),
 		kind.On(&networkv1alpha1.NodeNetwork{}, soon, predicate.Funcs{UpdateFunc: healthChanged}),
 		kind.On(&corev1.Node{}, soon, predicate.Funcs{UpdateFunc: lossChanged}),
-		kind.On(&corev1.Pod{}, counts, refusalChanged()),
-		kind.On(&corev1.Service{}, counts, refusalChanged()),
+		kind.On(&corev1.Pod{}, counts, problemsChanged()),
+		kind.On(&corev1.Service{}, counts, problemsChanged()),
 		kind.On(&discoveryv1.EndpointSlice{}, soon, apiServersOnly()),
 		kind.Map(&networkv1alpha1.IPPool{}, theNetwork, kind.RangesChanged()),
 		kind.Map(&networkv1alpha1.ExternalRoute{}, theNetwork, predicate.Funcs{
 			UpdateFunc: func(event.UpdateEvent) bool { return false }}),
-		kind.On(&networkv1alpha1.EgressIP{}, soon, predicate.Funcs{UpdateFunc: assignedChanged}),
-		kind.On(&networkv1alpha1.Network{}, soon, predicate.Funcs{UpdateFunc: furtherChanged}),
 	}
+	for _, k := range health.Kinds() {
+		if object, ok := k.Object.(client.Object); ok {
+			all = append(all, kind.On(object, soon, problemsChanged()))
+		}
+	}
+	return all
 }
 
 func theNetwork(context.Context, client.Object) []reconcile.Request {

@@ -48,11 +48,9 @@ type statusInput struct {
 	wanted      int32 // the number of relays
 	wantedZones []networkv1alpha1.Zone
 	zones       []networkv1alpha1.ZoneStatus
-	egress      []networkv1alpha1.EgressIP
-	furthers    []networkv1alpha1.Network
-	unreached   []string                  // nodes that do not respond to the operator through the network
-	denied      *networkv1alpha1.Refusals // refused requests of pods and services; may be nil
-	held        string                    // why networks of the spec are held, or empty
+	objects     []health.Object // with conditions of Weft, sorted; of pods and services only those with a problem
+	unreached   []string        // nodes that do not respond to the operator through the network
+	held        string          // why networks of the spec are held, or empty
 	apiServers  []discoveryv1.EndpointSlice
 	leaving     []string                      // networks that were removed from the spec and are in use
 	outdated    *networkv1alpha1.OutdatedPods // pods whose addresses differ from a new pod's; may be nil
@@ -71,7 +69,7 @@ func status(cn *networkv1alpha1.ClusterNetwork, f statusInput) networkv1alpha1.C
 	if counts, free, ok := addresses(f); ok {
 		want.Addresses, want.AddressesFree = counts, free
 	}
-	want.Drift, want.Refused, want.OutdatedPods = f.drift, f.denied, f.outdated
+	want.Drift, want.Refused, want.OutdatedPods = f.drift, refusals(f.objects), f.outdated
 	f.removing = health.RemovalOf(cn)
 	problems := problemsOf(cn.Name, f)
 	want.Areas, want.Problems = health.Areas(problems, well(want)), problems[:min(len(problems), networkv1alpha1.MaxProblems)]

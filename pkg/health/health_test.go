@@ -1,9 +1,6 @@
 package health
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -69,28 +66,5 @@ func TestTextsAreCutBetweenRunes(t *testing.T) {
 		if got := Cut(strings.Repeat("x", n) + strings.Repeat("ü", maxText)); len(got) > maxText || !utf8.ValidString(got) {
 			t.Errorf("%d bytes, valid %v", len(got), utf8.ValidString(got))
 		}
-	}
-}
-
-// Every reason that an API type declares for a problem has a next step, or belongs to another kind of object.
-func TestReasonsHaveANextStep(t *testing.T) {
-	without := map[string]bool{networkv1alpha1.ReasonAsExpected: true, networkv1alpha1.ReasonUnresolvedNames: true,
-		networkv1alpha1.ReasonIPv4Exhausted: true, networkv1alpha1.ReasonIPv6Exhausted: true} // of the condition SubnetsFull
-	for _, file := range []string{"conditions.go", "conditions_agent.go", "conditions_egressip.go", "removal.go"} {
-		parsed, err := parser.ParseFile(token.NewFileSet(), "../../apis/network/v1alpha1/"+file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(parsed, func(n ast.Node) bool {
-			spec, ok := n.(*ast.ValueSpec)
-			if !ok || !strings.HasPrefix(spec.Names[0].Name, "Reason") {
-				return true
-			}
-			reason := strings.Trim(spec.Values[0].(*ast.BasicLit).Value, `"`)
-			if step := nextSteps[reason]; (step == "") != without[reason] {
-				t.Errorf("reason %s has the next step %q", reason, step)
-			}
-			return true
-		})
 	}
 }

@@ -29,7 +29,7 @@ var nextSteps = map[string]string{
 		" --from-literal=host=ADDRESS --from-literal=port=PORT, " +
 		"an API server's own address that all nodes reach; then kubectl -n weft-system rollout restart deployment/weft-operands",
 	ReasonNotObserved:                 "none, unless it stays",
-	networkv1alpha1.ReasonInvalidSpec: "correct the spec as the message says; until then the previous settings stay",
+	networkv1alpha1.ReasonInvalidSpec: "correct the spec as the message says",
 	networkv1alpha1.ReasonNetworkOverlapsNodes: "change the network with the state Held in status.networks; its field " +
 		"can be changed. If the network is in force, give the node another address",
 	networkv1alpha1.ReasonInvalidAnnotation: "correct the annotation as the message says; until then it counts as absent",
@@ -134,11 +134,40 @@ var nextSteps = map[string]string{
 		"NODE, or make it delegate to weft-cni; recreate the pods that were created meanwhile",
 	networkv1alpha1.ReasonNoAssignableNode: "label nodes with " + networkv1alpha1.EgressAssignableLabel +
 		", or bring back the labelled nodes",
-	networkv1alpha1.ReasonNotOnNodeNetwork: "give EgressIP's spec.egressIPs addresses of the network of " +
-		"the labelled nodes' link to the outside",
+	networkv1alpha1.ReasonNotOnNodeNetwork: "give EgressIP's spec.egressIPs, or the pool's spec.ranges, addresses of the network of " +
+		"the nodes' link to the outside",
 	networkv1alpha1.ReasonAddressInUse: "give EgressIP's spec.egressIPs an unused address; the " +
 		"message names the owner of this one",
 	networkv1alpha1.ReasonNodesUnreachable: "find out why the nodes that carry the addresses do not respond: kubectl get nodes",
+	networkv1alpha1.ReasonNoNextHop:        "bring back a router: a pod that spec.nextHops.pods selects must run",
+	networkv1alpha1.ReasonNextHopsUnusable: "correct the routers that the message names; the others carry the packets",
+	networkv1alpha1.ReasonRangeOverlaps:    "change the range, or the other object that the message names",
+	networkv1alpha1.ReasonRangeOutside:     "give the pool ranges where the message says",
+	networkv1alpha1.ReasonRangeInUse:       "restore the range until the address is free: kubectl weft ip list shows its holder",
+	networkv1alpha1.ReasonNoEligibleNode:   "let the pool's spec.nodeSelector select a ready node whose gateway works",
+	networkv1alpha1.ReasonNoLocalEndpoints: "let a pod of the Service run on an eligible node, " +
+		"or set the Service's externalTrafficPolicy to Cluster",
+	networkv1alpha1.ReasonNotAdvertised: "create a BGPAdvertisement that selects the pool, or set the " +
+		"pool's spec.announceOnSegment to true",
+	networkv1alpha1.ReasonNoNode:           "let nodeSelector select a node",
+	networkv1alpha1.ReasonSessionsDown:     "see that the router runs, and that it accepts the nodes of the message as peers",
+	networkv1alpha1.ReasonBFDDown:          "see that the router runs BFD with the nodes of the message",
+	networkv1alpha1.ReasonPeerConflict:     "give the BGPPeer another address, or other nodes than the BGPPeer that the message names",
+	networkv1alpha1.ReasonNoPeer:           "create a BGPPeer, or let spec.peers select one",
+	networkv1alpha1.ReasonNothingSelected:  "none, if what is to be announced does not exist yet; otherwise correct the selectors",
+	networkv1alpha1.ReasonNotAnnounced:     "do what the message says of each address",
+	networkv1alpha1.ReasonTooManyRoutes:    "announce fewer addresses, or longer aggregates, from the nodes of the message",
+	networkv1alpha1.ReasonTooManyAddresses: "let rules name fewer wildcards, or narrower ones",
+	networkv1alpha1.ReasonUnresolvedNames:  "correct the DNS names, or see why name servers do not answer",
+	networkv1alpha1.ReasonNoPool: "create a LoadBalancerPool that serves the Service, or correct " +
+		"the Service's class and annotations",
+	networkv1alpha1.ReasonPoolExhausted: "give the pool more ranges, or delete a Service",
+	networkv1alpha1.ReasonNotAnswered:   "see the status of the Service's LoadBalancerPool",
+	networkv1alpha1.ReasonAddressUnavailable: "free an address, or give the pool more ranges: kubectl weft ip list " +
+		"shows the holders",
+	networkv1alpha1.ReasonAddressFreed:  "none, unless it stays: kube-scheduler tries the pod again",
+	networkv1alpha1.ReasonIPv4Exhausted: "append an IPv4 entry to ClusterNetwork's spec.clusterNetwork",
+	networkv1alpha1.ReasonIPv6Exhausted: "append an IPv6 entry to ClusterNetwork's spec.clusterNetwork",
 	networkv1alpha1.ReasonRemoving: "check that weft-operands runs: kubectl -n weft-system describe " +
 		"pods -l app.kubernetes.io/component=operands. To cancel the deletion: kubectl weft remove cancel",
 	networkv1alpha1.ReasonWaitingForConfirmation: "to cancel the deletion: kubectl weft remove cancel. To " +

@@ -60,6 +60,9 @@ func Node(name string, conditions []metav1.Condition) []networkv1alpha1.Problem 
 		}
 		found = append(found, New(stage.area, state, c.Reason, object, c.Type+": "+c.Message))
 	}
+	if c, ok := find(conditions, networkv1alpha1.ConditionSubnetsFull); ok && c.Status == metav1.ConditionTrue {
+		found = append(found, New(networkv1alpha1.AreaAddresses, networkv1alpha1.StateProgressing, c.Reason, object, c.Type+": "+c.Message))
+	}
 	return Sort(found)
 }
 

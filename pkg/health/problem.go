@@ -33,18 +33,22 @@ func Sort(problems []networkv1alpha1.Problem) []networkv1alpha1.Problem {
 	return sorted
 }
 
-// Together merges problems of several objects that have the same area, state and reason. The result takes the place
-// of the first.
+// Together merges problems of several objects of one kind that have the same area, state and reason. The result takes the
+// place of the first.
 func Together(problems []networkv1alpha1.Problem) []networkv1alpha1.Problem {
 	type kind struct {
-		area   networkv1alpha1.AreaName
-		state  networkv1alpha1.AreaState
-		reason string
+		area         networkv1alpha1.AreaName
+		state        networkv1alpha1.AreaState
+		reason, kind string
+	}
+	kindOf := func(p networkv1alpha1.Problem) kind {
+		of, _, _ := strings.Cut(p.Object, "/")
+		return kind{p.Area, p.State, p.Reason, of}
 	}
 	objects := map[kind][]string{}
 	var kept []networkv1alpha1.Problem
 	for _, p := range problems {
-		k := kind{p.Area, p.State, p.Reason}
+		k := kindOf(p)
 		if len(objects[k]) == 0 {
 			kept = append(kept, p)
 		}
@@ -53,7 +57,7 @@ func Together(problems []networkv1alpha1.Problem) []networkv1alpha1.Problem {
 		}
 	}
 	for i, p := range kept {
-		if all := objects[kind{p.Area, p.State, p.Reason}]; len(all) > 1 {
+		if all := objects[kindOf(p)]; len(all) > 1 {
 			kept[i].Object, kept[i].Message = Cut(some(all)), Cut(fmt.Sprintf("%s, and the same of %d more", p.Message, len(all)-1))
 		}
 	}

@@ -4,12 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/weft-network/weft/apis/network/v1alpha1"
 )
@@ -103,4 +108,29 @@ func TestNodeNetworkColumns(t *testing.T) {
 		"Name": "worker", "Ready": "True", "ID": "7", "Subnets": `["10.244.7.0/24","fd00:10:244:7::/64"]`, "Free": "250",
 		"Zone*": "east", "Chassis*": "0d9c2d0e-1bd4-4a29-9cf4-6d1c1c26d0f7", "Message*": "the node's network works",
 	})
+}
+
+// A column shows the whole list: the API server prints only the first value that a path with [*] selects.
+func TestNoColumnShowsTheFirstOfAList(t *testing.T) {
+	paths, err := filepath.Glob("../../config/crd/bases/*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(text, &crd); err != nil {
+			t.Fatal(err)
+		}
+		for _, version := range crd.Spec.Versions {
+			for _, column := range version.AdditionalPrinterColumns {
+				if strings.Contains(column.JSONPath, "[*]") {
+					t.Errorf("%s: column %s has the path %s", crd.Name, column.Name, column.JSONPath)
+				}
+			}
+		}
+	}
 }

@@ -82,7 +82,7 @@ var table = []rule{
 		"pkg/ovn/ovnexpr", "pkg/ipam", "pkg/ovn/nbdb", "pkg/ovn/sbdb", "apis"),
 		"k8s.io/api", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
 		"github.com/ovn-kubernetes/libovsdb/model"), never: append(clients, "os/exec")},
-	{packages: "pkg/health", direct: append(below("apis", "pkg/ports"), "k8s.io/apimachinery/pkg/apis/meta/v1"),
+	{packages: "pkg/health", direct: append(below("apis", "pkg/ports"), "k8s.io/apimachinery"),
 		never: append(clients, "os/exec")},
 	{packages: "pkg/agent/desired", direct: append(below("pkg/ports", "pkg/reserved", "pkg/health", "pkg/unit",
 		"pkg/ovn/names", "pkg/ovn/ovnexpr", "pkg/ipam", "pkg/ovn/sbdb", "pkg/ovn/vswitchdb", "apis"),

@@ -558,9 +558,9 @@ type ClusterNetworkStatus struct {
 	// +optional
 	OutdatedPods *OutdatedPods `json:"outdatedPods,omitempty"`
 
-	// refused lists pods and services that request what they cannot have, such as reserved ports or used addresses, and
-	// Networks whose NetworkAttachmentDefinition is another author's. It is absent without refusals, which do not make
-	// the network unhealthy.
+	// refused lists objects that request what they cannot have, or wait for it, and that the owner of a namespace can
+	// cause: pods, services, EgressFirewalls, EgressQoS, and cluster-wide objects that depend on these. It is absent
+	// without such objects. They do not make the network unhealthy, and block no upgrade.
 	// +optional
 	Refused *Refusals `json:"refused,omitempty"`
 
@@ -613,9 +613,9 @@ type OutdatedPod struct {
 	Message string `json:"message"`
 }
 
-// Refusals counts pods, services and Networks that requested something they cannot have.
+// Refusals counts objects that request what they cannot have, or wait for it.
 type Refusals struct {
-	// total is the number of pods, services and Networks.
+	// total is the number of objects.
 	Total int32 `json:"total"`
 
 	// first lists some of them, by kind, namespace and name, at most 50.
@@ -628,11 +628,11 @@ type Refusals struct {
 // MaxRefusals is the maximum length of the list in ClusterNetwork's status.
 const MaxRefusals = 50
 
-// Refusal is a pod, service or Network whose request was refused.
+// Refusal is an object that requests what it cannot have, or waits for it.
 type Refusal struct {
 	// object is "Pod/demo/web", "Service/demo/web" or "Network/blue".
 	Object string `json:"object"`
-	// message names the ports and addresses, and their owners.
+	// message is the message of the object's condition, and the next step.
 	Message string `json:"message"`
 }
 

@@ -15,8 +15,8 @@ const EgressAssignableLabel = GroupName + "/egress-assignable"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=eip
 // +kubebuilder:printcolumn:name="Assigned",type=string,JSONPath=`.status.conditions[?(@.type=="Assigned")].status`
-// +kubebuilder:printcolumn:name="Egress-IPs",type=string,JSONPath=`.status.items[*].egressIP`,description="addresses that are assigned to a node"
-// +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.items[*].node`,description="the nodes that carry them"
+// +kubebuilder:printcolumn:name="Egress-IPs",type=string,JSONPath=`.spec.egressIPs`
+// +kubebuilder:printcolumn:name="Assignments",type=string,JSONPath=`.status.items`,description="addresses that are assigned to a node, and the nodes that carry them"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Assigned")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type EgressIP struct {

@@ -13,7 +13,7 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=wnet
 // +kubebuilder:printcolumn:name="Topology",type=string,JSONPath=`.spec.topology`
-// +kubebuilder:printcolumn:name="Subnets",type=string,JSONPath=`.spec.subnets[*].cidr`
+// +kubebuilder:printcolumn:name="Subnets",type=string,JSONPath=`.spec.subnets`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Attachments",type=integer,JSONPath=`.status.attachments`,description="interfaces of pods on the network"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
