@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -63,7 +66,35 @@ func explain(ctx context.Context, err error) error {
 		return errors.New("the cluster does not have Weft's kinds: install Weft with kubectl apply -f dist/install.yaml, " +
 			"or select another cluster with --context")
 	}
+	if role := missingRole(err); role != "" {
+		return fmt.Errorf("%w; %s", err, role)
+	}
 	return err
+}
+
+// refused matches the words of the API server about a right that a user lacks.
+var refused = regexp.MustCompile(`cannot (?:get|list|watch) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]*)")?`)
+
+// readerResources are the resources of the Role weft-reader in Weft's namespace.
+var readerResources = []string{"pods", "pods/log", "deployments", "daemonsets", "statefulsets", "leases"}
+
+// missingRole names the role of Weft that grants a right to read, or "".
+func missingRole(err error) string {
+	if !apierrors.IsForbidden(err) {
+		return ""
+	}
+	found := refused.FindStringSubmatch(err.Error())
+	if found == nil {
+		return ""
+	}
+	switch resource, group, namespace := found[1], found[2], found[3]; {
+	case namespace == "" && (group == networkv1alpha1.GroupName || resource == "nodes" || group == "policy.networking.k8s.io"):
+		return "the ClusterRole weft-reader grants it: kubectl create clusterrolebinding weft-readers --clusterrole=weft-reader --user=USER"
+	case namespace != "" && slices.Contains(readerResources, resource):
+		return fmt.Sprintf("in Weft's namespace the Role weft-reader grants it: kubectl -n %s create rolebinding weft-readers "+
+			"--role=weft-reader --user=USER", namespace)
+	}
+	return "docs/user/operate.md, Rights, has the roles of each command"
 }
 
 // lacksWeft reports whether err means that the API server does not have Weft's kinds.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -30,8 +31,10 @@ const silentAfter = time.Minute
 
 // statusReport is the answer of "kubectl weft status".
 type statusReport struct {
-	// Healthy means that the network is ready for the present spec, without problems and without changes in progress.
+	// Healthy means that nobody waits: the network is healthy, and Refused is empty.
 	Healthy bool `json:"healthy"`
+	// NetworkHealthy means that the network is ready for the present specs, without problems and without changes in progress.
+	NetworkHealthy bool `json:"networkHealthy"`
 	// Removing is set while the ClusterNetwork is being deleted.
 	Removing   *removalReport                      `json:"removing,omitempty"`
 	Generation int64                               `json:"generation"`
@@ -44,6 +47,8 @@ type statusReport struct {
 	Rollout    *networkv1alpha1.RolloutStatus      `json:"rollout,omitempty"`
 	Refused    *networkv1alpha1.Refusals           `json:"refused,omitempty"`
 	Computed   *networkv1alpha1.ClusterNetworkSpec `json:"computed,omitempty"`
+	// Unread says what the user may not read. Then the network does not count as healthy.
+	Unread []string `json:"unread,omitempty"`
 }
 
 // MarshalJSON encodes empty lists as [] instead of null.
@@ -83,12 +88,15 @@ func newStatus(target *cluster) *cobra.Command {
 	c := &cobra.Command{Use: "status", Args: noArguments,
 		Short: "Show the state of the network, its problems (worst first) and what to do",
 		Long: `Show the state of the network: its areas, its problems (worst first) with what to do about each, and
-its nodes. The command reads the ClusterNetwork, the NodeNetworks and the operator's lease, and
-writes nothing.
+its nodes. The command reads the objects of Weft, the workloads in Weft's namespace and the operator's
+lease, and writes nothing.
 
-Exit codes: 0 the network is ready for its present spec, without problems and without changes in
-progress; 1 it is not (with --wait: not within --timeout); 2 an error, such as a cluster without a
-ClusterNetwork.`,
+--wait waits until the operator has seen what was applied, and all workloads of Weft run as their
+templates say. It does not wait for the requests of namespaces, which the status lists at its end.
+
+Exit codes: 0 nobody waits: no problem, no change in progress, no refused request (with --wait: the
+network is healthy, whatever namespaces request); 1 otherwise, or not within --timeout, or the user
+may not read a part; 2 an error, such as a cluster without a ClusterNetwork.`,
 		Example: `  kubectl weft status
   kubectl weft status --wait --timeout 5m
   kubectl weft status -o json | jq .problems`,
@@ -119,7 +127,7 @@ func (s *statusCommand) run(c *cobra.Command) error {
 	if err := s.format.write(c.OutOrStdout(), report, func() string { return statusText(report) }); err != nil {
 		return err
 	}
-	if !report.Healthy {
+	if !report.Healthy && (!s.wait || !report.NetworkHealthy) {
 		return errDifferent
 	}
 	return nil
@@ -138,39 +146,6 @@ func (c *cluster) watchClient() (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
-// await returns when the ClusterNetwork is healthy or the time is over. The ClusterNetwork may be created meanwhile.
-func (s *statusCommand) await(ctx context.Context, api client.WithWatch) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	for {
-		done, err := awaitEvent(ctx, api)
-		switch {
-		case done, errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return nil // the report shows what is missing
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			return err
-		}
-	}
-}
-
-// awaitEvent follows one watch, which begins with the existing objects. The API server ends a watch from time to
-// time.
-func awaitEvent(ctx context.Context, api client.WithWatch) (done bool, err error) {
-	w, err := api.Watch(ctx, &networkv1alpha1.ClusterNetworkList{})
-	if err != nil {
-		return false, err
-	}
-	defer w.Stop()
-	for event := range w.ResultChan() {
-		if cn, ok := event.Object.(*networkv1alpha1.ClusterNetwork); ok && isHealthy(cn) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
 // isHealthy judges by the ClusterNetwork alone.
 func isHealthy(cn *networkv1alpha1.ClusterNetwork) bool {
 	s := cn.Status
@@ -182,18 +157,25 @@ func isHealthy(cn *networkv1alpha1.ClusterNetwork) bool {
 
 // readStatus reads the objects and computes the report.
 func readStatus(ctx context.Context, api client.Client, namespace string, now time.Time) (statusReport, error) {
-	var cn networkv1alpha1.ClusterNetwork
-	if err := api.Get(ctx, client.ObjectKey{Name: networkv1alpha1.ClusterNetworkName}, &cn); apierrors.IsNotFound(err) {
+	return judge(ctx, api, namespace, now, true)
+}
+
+// judge computes the report, without its nodes if they are not needed: there may be thousands.
+func judge(ctx context.Context, api client.Client, namespace string, now time.Time, withNodes bool) (statusReport, error) {
+	cn, err := network(ctx, api)
+	if errors.Is(err, errNoNetwork) {
 		return statusReport{}, noNetwork(ctx, api, namespace)
 	} else if err != nil {
 		return statusReport{}, err
 	}
 	var networks networkv1alpha1.NodeNetworkList
-	if err := api.List(ctx, &networks); err != nil {
-		return statusReport{}, err
+	if withNodes {
+		if err := api.List(ctx, &networks); err != nil {
+			return statusReport{}, err
+		}
 	}
 	var lease coordinationv1.Lease
-	err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, &lease)
+	err = api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, &lease)
 	if client.IgnoreNotFound(err) != nil {
 		return statusReport{}, err
 	}
@@ -202,24 +184,51 @@ func readStatus(ctx context.Context, api client.Client, namespace string, now ti
 	if err != nil {
 		return statusReport{}, err
 	}
+	objects, unread, err := readObjects(ctx, api)
+	if err != nil {
+		return statusReport{}, err
+	}
 	why := leaderless(held, &lease, of.pods, namespace, now)
 	if why == "" && !of.podsUnseen && len(of.pods) == 0 {
 		why = "no operator leads"
 	}
-	if why == "" {
-		return statusOf(&cn, networks.Items, ""), nil
+	found := culprit{}
+	if why != "" {
+		found = of.culprit()
+		why += prefixed("; ", found.message)
 	}
-	found := of.culprit()
-	report := statusOf(&cn, networks.Items, why+prefixed("; ", found.message))
-	report.blame(found, namespace, apiServerAddress(ctx, api))
+	report := statusOf(cn, networks.Items, why)
+	if why != "" {
+		report.blame(found, namespace, apiServerAddress(ctx, api))
+	}
+	report.Unread = append(of.unread, unread...)
+	report.include(of.rollouts(cn.Status.Rollout), objects)
 	return report, nil
+}
+
+// readObjects reads the objects of Weft with conditions. unread says which of them the user may not list.
+func readObjects(ctx context.Context, api client.Client) (all []health.Object, unread []string, err error) {
+	for _, k := range health.Kinds() {
+		list, ok := k.List.(client.ObjectList)
+		if !ok {
+			continue
+		}
+		err := api.List(ctx, list)
+		switch {
+		case apierrors.IsForbidden(err):
+			unread = append(unread, explain(ctx, err).Error())
+		case meta.IsNoMatchError(err): // the CRDs are of an earlier version
+		case err != nil:
+			return nil, nil, err
+		}
+		all = append(all, health.ObjectsOf(list)...)
+	}
+	return all, unread, nil
 }
 
 // noNetwork returns the error for a cluster without a ClusterNetwork. It names a pod of Weft that has a problem too.
 func noNetwork(ctx context.Context, api client.Client, namespace string) error {
-	err := fmt.Errorf("there is no ClusterNetwork %s, so there is no network: "+
-		"create one, for example from config/samples/clusternetwork.yaml",
-		networkv1alpha1.ClusterNetworkName)
+	err := fmt.Errorf("%w, so there is no network: create one, for example from config/samples/clusternetwork.yaml", errNoNetwork)
 	if of, unread := readWorkloads(ctx, api, namespace); unread == nil && !of.podsUnseen {
 		if found := of.inTrouble(of.pods); found.message != "" {
 			err = fmt.Errorf("%w; and %s", err, found.message)
@@ -249,7 +258,8 @@ func statusOf(cn *networkv1alpha1.ClusterNetwork, networks []networkv1alpha1.Nod
 	r := statusReport{
 		Generation: cn.Generation, Observed: s.ObservedGeneration, Conditions: s.Conditions,
 		Areas: slices.Clone(s.Areas), Problems: slices.Clone(s.Problems), Versions: s.Versions, Rollout: s.Rollout,
-		Refused: s.Refused, Computed: s.Computed, Healthy: isHealthy(cn) && leaderless == "", Removing: removalOf(cn),
+		Refused: s.Refused, Computed: s.Computed, Removing: removalOf(cn),
+		NetworkHealthy: isHealthy(cn) && leaderless == "",
 	}
 	if leaderless != "" {
 		r.add(health.New(networkv1alpha1.AreaControlPlane, networkv1alpha1.StateUnavailable, health.ReasonNoLeader,
@@ -267,6 +277,7 @@ func statusOf(cn *networkv1alpha1.ClusterNetwork, networks []networkv1alpha1.Nod
 		}
 		r.Nodes = append(r.Nodes, n)
 	}
+	r.sum()
 	slices.SortStableFunc(r.Nodes, func(a, b nodeReport) int {
 		return cmp.Or(boolOf(a.Ready)-boolOf(b.Ready), len(b.Problems)-len(a.Problems), cmp.Compare(a.Name, b.Name))
 	})
@@ -281,11 +292,44 @@ func outdated(s networkv1alpha1.ClusterNetworkStatus) string {
 	return "; the rest of this status is out of date"
 }
 
+// include adds what the command has found by itself: the workloads, and the objects that the operator has not judged or
+// reported yet.
+func (r *statusReport) include(rollouts []networkv1alpha1.Problem, objects []health.Object) {
+	found := rollouts
+	for _, o := range objects {
+		if p, unobserved := o.Unobserved(); unobserved {
+			found = append(found, p)
+		} else {
+			problems, _ := o.Problems()
+			found = append(found, problems...)
+		}
+	}
+	reported := slices.Clone(r.Problems)
+	for _, p := range health.Together(found) {
+		if !slices.ContainsFunc(reported, func(have networkv1alpha1.Problem) bool { return isReported(p, have) }) {
+			r.add(p)
+		}
+	}
+	r.sum()
+}
+
+// isReported reports whether a problem of the status covers p: it names the same workload, or has the same reason for the same kind.
+func isReported(p, have networkv1alpha1.Problem) bool {
+	of, _, _ := strings.Cut(p.Object, "/")
+	return p.Object == have.Object || p.Reason == have.Reason && strings.HasPrefix(have.Object, of+"/")
+}
+
+// sum computes whether the network is healthy, and whether nobody waits.
+func (r *statusReport) sum() {
+	r.NetworkHealthy = r.NetworkHealthy && len(r.Problems) == 0 && len(r.Unread) == 0
+	r.Healthy = r.NetworkHealthy && r.Refused == nil
+}
+
 // add adds a problem to the report and to its area.
 func (r *statusReport) add(p networkv1alpha1.Problem) {
 	r.Problems = health.Sort(append([]networkv1alpha1.Problem{p}, r.Problems...))
 	for i := range r.Areas {
-		if r.Areas[i].Name == p.Area {
+		if r.Areas[i].Name == p.Area && health.Worse(p.State, r.Areas[i].State) {
 			r.Areas[i].State, r.Areas[i].Message = p.State, p.Message
 		}
 	}

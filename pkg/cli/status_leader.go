@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -38,6 +39,9 @@ type workloads struct {
 	deployments []appsv1.Deployment
 	// podsUnseen and deploymentsUnseen mean that the user may not list them.
 	podsUnseen, deploymentsUnseen bool
+	// sets are all workloads, and unread says what the user may not list.
+	sets   []workload
+	unread []string
 }
 
 func readWorkloads(ctx context.Context, api client.Client, namespace string) (workloads, error) {
@@ -51,13 +55,12 @@ func readWorkloads(ctx context.Context, api client.Client, namespace string) (wo
 	selector := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*central)}
 	podErr := api.List(ctx, &pods, client.InNamespace(namespace), selector)
 	deploymentErr := api.List(ctx, &deployments, client.InNamespace(namespace))
-	found := workloads{namespace, pods.Items, deployments.Items, apierrors.IsForbidden(podErr), apierrors.IsForbidden(deploymentErr)}
-	for _, err := range []error{podErr, deploymentErr} {
-		if err != nil && !apierrors.IsForbidden(err) {
-			return workloads{}, err
-		}
+	found := workloads{namespace: namespace, pods: pods.Items, deployments: deployments.Items,
+		podsUnseen: apierrors.IsForbidden(podErr), deploymentsUnseen: apierrors.IsForbidden(deploymentErr)}
+	if err := errors.Join(found.note(ctx, podErr), found.note(ctx, deploymentErr)); err != nil {
+		return workloads{}, err
 	}
-	return found, nil
+	return found, found.readSets(ctx, api)
 }
 
 // culprit returns what keeps an operator from leading: the operator's own pod, or without one the pod that creates

@@ -39,6 +39,9 @@ func statusText(r statusReport) string {
 			fmt.Fprintf(&b, "    -> %s\n", p.NextStep)
 		}
 	}
+	for _, unread := range r.Unread {
+		fmt.Fprintf(&b, "Not read: %s\n", unread)
+	}
 	drawRefused(&b, r.Refused)
 	drawNodes(&b, r.Nodes)
 	for i, v := range r.Versions {
@@ -82,12 +85,12 @@ func drawRollout(b *strings.Builder, r *networkv1alpha1.RolloutStatus) {
 	}
 }
 
-// drawRefused lists requests of pods, services and Networks that Weft refused. They do not make the network unhealthy.
+// drawRefused lists requests of namespaces that wait or were refused. They do not make the network unhealthy.
 func drawRefused(b *strings.Builder, r *networkv1alpha1.Refusals) {
 	if r == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nRefused requests of %d pods, services and networks, which otherwise work:\n", r.Total)
+	fmt.Fprintf(b, "\nRequests of namespaces, refused or waiting, of %d objects:\n", r.Total)
 	for _, refusal := range r.First {
 		fmt.Fprintf(b, "  %s: %s\n", refusal.Object, refusal.Message)
 	}
@@ -128,8 +131,11 @@ func drawNodes(b *strings.Builder, nodes []nodeReport) {
 
 // headline summarizes the conditions.
 func headline(r statusReport) string {
-	if r.Healthy {
+	switch {
+	case r.Healthy:
 		return "healthy"
+	case r.NetworkHealthy:
+		return fmt.Sprintf("healthy, but requests of %d objects in namespaces wait", r.Refused.Total)
 	}
 	if len(r.Conditions) == 0 {
 		return "not set up yet: no operator has reported"

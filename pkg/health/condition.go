@@ -18,7 +18,7 @@ func Areas(problems []networkv1alpha1.Problem, well map[networkv1alpha1.AreaName
 	for _, name := range areas {
 		status := networkv1alpha1.AreaStatus{Name: name, State: networkv1alpha1.StateOK, Message: Cut(well[name])}
 		for _, p := range problems {
-			if p.Area == name && severity[p.State] > severity[status.State] {
+			if p.Area == name && Worse(p.State, status.State) {
 				status.State, status.Message = p.State, Text(p)
 			}
 		}

@@ -16,6 +16,10 @@ const (
 	ReasonAPIServerUnreachable = "APIServerUnreachable"
 	// ReasonNotObserved means that the operator has not seen the spec yet.
 	ReasonNotObserved = "NotObserved"
+	// ReasonRolloutIncomplete means that pods of a workload of Weft do not run as its template says yet.
+	ReasonRolloutIncomplete = "RolloutIncomplete"
+	// ReasonRolloutStopped means that such pods cannot run.
+	ReasonRolloutStopped = "RolloutStopped"
 )
 
 // APIServerConfigMap is the ConfigMap in Weft's namespace whose keys host and port are the address at which
@@ -29,6 +33,8 @@ var nextSteps = map[string]string{
 		" --from-literal=host=ADDRESS --from-literal=port=PORT, " +
 		"an API server's own address that all nodes reach; then kubectl -n weft-system rollout restart deployment/weft-operands",
 	ReasonNotObserved:                 "none, unless it stays",
+	ReasonRolloutIncomplete:           "none, unless it stays: kubectl -n weft-system get pods -o wide",
+	ReasonRolloutStopped:              "see the pod's events and log, and correct its workload: kubectl -n weft-system get pods -o wide",
 	networkv1alpha1.ReasonInvalidSpec: "correct the spec as the message says",
 	networkv1alpha1.ReasonNetworkOverlapsNodes: "change the network with the state Held in status.networks; its field " +
 		"can be changed. If the network is in force, give the node another address",

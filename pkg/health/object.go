@@ -129,8 +129,12 @@ func Refusal(requests []networkv1alpha1.Problem) networkv1alpha1.Refusal {
 	return networkv1alpha1.Refusal{Object: requests[0].Object, Message: Cut(strings.Join(texts, "; "))}
 }
 
-// Unobserved returns the problem of an object whose present spec the operator has not judged yet. ok is false if it has.
+// Unobserved returns the problem of an object whose present spec the operator has not judged yet. ok is false if it has, and
+// for an object without a generation.
 func (o Object) Unobserved() (p networkv1alpha1.Problem, ok bool) {
+	if o.Generation == 0 {
+		return p, false
+	}
 	for _, c := range o.Conditions {
 		if _, judged := judgements[conditionOf{o.Kind, c.Type}]; judged && c.ObservedGeneration >= o.Generation {
 			return p, false

@@ -20,6 +20,9 @@ var severity = map[networkv1alpha1.AreaState]int{
 	networkv1alpha1.StateOK: 0, networkv1alpha1.StateProgressing: 1, networkv1alpha1.StateDegraded: 2, networkv1alpha1.StateUnavailable: 3,
 }
 
+// Worse reports whether state a is worse than state b.
+func Worse(a, b networkv1alpha1.AreaState) bool { return severity[a] > severity[b] }
+
 // New returns a problem with the next step of its reason.
 func New(area networkv1alpha1.AreaName, state networkv1alpha1.AreaState, reason, object, message string) networkv1alpha1.Problem {
 	return networkv1alpha1.Problem{Area: area, State: state, Reason: reason, Object: Cut(object),

@@ -39,6 +39,7 @@ func TestStatusNamesWhatAnInstallationLacks(t *testing.T) {
 	t.Run("weft-operands crashes", operandsCrash)
 	t.Run("weft-operands works", operandsWork)
 	t.Run("the operator crashes", operatorCrashes)
+	t.Run("rollouts", rollouts)
 	t.Run("log", logs)
 	t.Run("trace and why", traces)
 	t.Run("ui", page)

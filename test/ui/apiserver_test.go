@@ -42,6 +42,7 @@ const (
 var kinds = []kind{
 	{"", "v1", "pods", "Pod", true}, {"", "v1", "services", "Service", true}, {"", "v1", "namespaces", "Namespace", false},
 	{"", "v1", "nodes", "Node", false}, {"", "v1", "events", "Event", true}, {"apps", "v1", "deployments", "Deployment", true},
+	{"apps", "v1", "statefulsets", "StatefulSet", true},
 	{"apps", "v1", "daemonsets", "DaemonSet", true}, {"apps", "v1", "replicasets", "ReplicaSet", true},
 	{"coordination.k8s.io", "v1", "leases", "Lease", true}, {"discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", true},
 	{"networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", true},

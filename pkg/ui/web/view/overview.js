@@ -18,7 +18,8 @@ export function overviewView({ listen, painted }) {
 }
 
 function report(r) {
-  const headline = r.healthy ? 'The network is healthy.' : r.problems.length === 0 ? 'The network is changing.' :
+  const headline = r.healthy ? 'The network is healthy.' :
+    r.networkHealthy ? `The network is healthy, but requests of ${r.refused.total} objects in namespaces wait.` : r.problems.length === 0 ? 'The network is changing.' :
     r.problems.length === 1 ? 'The network has a problem.' : `The network has ${r.problems.length} problems.`;
   const ready = r.nodes.filter(node => node.ready).length;
   return [
@@ -26,7 +27,7 @@ function report(r) {
     ...removing(r.removing),
     h('h2', {}, 'Areas'),
     h('ul', { class: 'areas' }, r.areas.map(area => h('li', { class: 'card' }, h('h3', {}, spaced(area.name)), pill(area.state), h('p', {}, area.message)))),
-    h('h2', {}, 'Problems, worst first'), problemList(r.problems),
+    h('h2', {}, 'Problems, worst first'), problemList(r.problems), ...unread(r.unread),
     h('h2', {}, 'Nodes'), h('p', {}, `${ready} of ${r.nodes.length} nodes are ready. `, link('nodes', 'All nodes')),
     h('ul', {}, r.nodes.filter(node => !node.ready).map(node => h('li', {}, link(`nodes/${node.name}`, node.name), ': ', node.message))),
     ...rollout(r.rollout), ...refused(r.refused), ...versions(r.versions),
@@ -43,11 +44,19 @@ export function problemList(problems) {
     p.nextStep ? h('p', { class: 'next' }, h('span', { 'aria-hidden': 'true' }, '→ '), h('span', { class: 'hidden' }, 'Next step: '), p.nextStep) : null)));
 }
 
-// objects names the objects of a problem; nodes are links.
+// unread names what the user may not read.
+function unread(all = []) {
+  return all.length ? [h('h3', {}, 'Not read'), h('ul', {}, all.map(each => h('li', {}, each)))] : [];
+}
+
+// pages are the views of kinds, by kind.
+const pages = { NodeNetwork: 'nodes', IPPool: 'pools', Network: 'networks', Pod: 'pods', Service: 'services' };
+
+// objects names the objects of a problem. Objects with a page are links.
 function objects(text = '') {
   return text.split(', ').flatMap((object, i) => {
     const [kind, ...name] = object.split('/');
-    return [i ? ', ' : '', kind === 'NodeNetwork' ? link(`nodes/${name.join('/')}`, object) : object];
+    return [i ? ', ' : '', pages[kind] ? link(`${pages[kind]}/${name.join('/')}`, object) : object];
   });
 }
 
@@ -63,8 +72,8 @@ function rollout(r) {
 
 function refused(r) {
   if (!r) return [];
-  return [h('h2', {}, 'Refused requests'), h('p', {}, `${r.total} pods, services and networks requested what they cannot have. They work otherwise.`),
-    h('ul', {}, (r.first ?? []).map(each => h('li', {}, h('strong', {}, each.object), ': ', each.message)))];
+  return [h('h2', {}, 'Requests of namespaces'), h('p', {}, `${r.total} objects wait for what they request, or were refused it. They are no problem of the network.`),
+    h('ul', {}, (r.first ?? []).map(each => h('li', {}, h('strong', {}, ...objects(each.object)), ': ', each.message)))];
 }
 
 function versions(all = []) {
