@@ -119,11 +119,8 @@ func scope(n facts.PodNetwork, node string) string {
 	if n.PerNode() {
 		return node
 	}
-	return everyNode
+	return alloc.EveryNode
 }
-
-// everyNode is the scope of a Network of one switch.
-const everyNode = "*"
 
 // assigned completes the port of an attempt whose owner has its addresses already.
 func (r *Reconciler) assigned(a attempt) (topology.PodPort, bool) {

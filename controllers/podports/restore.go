@@ -139,7 +139,7 @@ func (r *Reconciler) restorePort(ctx context.Context, port topology.PodPortRow, 
 func (r *Reconciler) reclaim(have held, has []netip.Addr, mac net.HardwareAddr, slot int) error {
 	addresses := r.Addresses.Of(have.network)
 	if len(has) == 0 {
-		return addresses.AllocateMAC(everyNode, have.owner, mac)
+		return addresses.AllocateMAC(alloc.EveryNode, have.owner, mac)
 	}
 	on := addresses.NodeOf(has)
 	_, err := addresses.Reclaim(on, have.owner, alloc.Assignment{Addresses: addresses.InSubnets(on, has), Slot: slot, MAC: mac})

@@ -28,6 +28,8 @@ import (
 type cancelCommand struct {
 	cluster *cluster
 	save    string
+	// saved means that the file is written. A conflict repeats that.
+	saved bool
 }
 
 func newCancel(target *cluster) *cobra.Command {
@@ -61,6 +63,9 @@ func (r *cancelCommand) run(ctx context.Context, api client.Client, out io.Write
 		recreated, err = r.release(ctx, api, out)
 		return err
 	})
+	if r.saved {
+		fmt.Fprintln(out, "The manifest is saved in", r.save)
+	}
 	if err != nil || recreated == nil {
 		return err
 	}
@@ -99,7 +104,7 @@ func (r *cancelCommand) release(ctx context.Context, api client.Client, out io.W
 	if err := saveManifest(r.save, recreated); err != nil {
 		return nil, fmt.Errorf("nothing was changed: %w", err)
 	}
-	fmt.Fprintln(out, "The manifest is saved in", r.save)
+	r.saved = true
 	if err := api.Patch(ctx, cn, releasePatch(cn)); err != nil {
 		return nil, fmt.Errorf("cannot remove finalizer %s of ClusterNetwork %s; nothing was changed: %w",
 			networkv1alpha1.OperandsFinalizer, cn.Name, err)

@@ -60,7 +60,7 @@ func lastSeen(e corev1.Event) time.Time {
 // explain finds the first stage that waits.
 func (f *whyFacts) explain(now time.Time) whyAnswer {
 	a := whyAnswer{Pod: f.pod.Namespace + "/" + f.pod.Name, Node: f.pod.Spec.NodeName}
-	for _, stage := range []func(*whyAnswer) bool{f.ended, f.unscheduled, f.onHost, f.refused, f.attached,
+	for _, stage := range []func(*whyAnswer) bool{f.ended, f.gated, f.unscheduled, f.onHost, f.refused, f.attached,
 		f.noNode, f.failedEvent, f.waiting} {
 		if stage(&a) {
 			break
@@ -98,6 +98,20 @@ func (f *whyFacts) ended(a *whyAnswer) bool {
 	}
 	a.Why = fmt.Sprintf("the pod has ended (%s), and its address is free", f.pod.Status.Phase)
 	return true
+}
+
+// gated is about a pod that gets its addresses before it is scheduled.
+func (f *whyFacts) gated(a *whyAnswer) bool {
+	gate := func(g corev1.PodSchedulingGate) bool { return g.Name == networkv1alpha1.FloatingGate }
+	if !slices.ContainsFunc(f.pod.Spec.SchedulingGates, gate) {
+		return false
+	}
+	since, why := f.pod.CreationTimestamp, "the operator has not chosen an address yet"
+	if c := f.condition(networkv1alpha1.PodFloatingIP); c != nil && c.Status == corev1.ConditionFalse {
+		since, why = c.LastTransitionTime, c.Message
+	}
+	return a.wait("address", "an address of an IPPool", since, "the scheduling gate "+networkv1alpha1.FloatingGate+" holds the pod: "+why,
+		"free an address, or give the pool more ranges: kubectl get ippools; kubectl weft ip list")
 }
 
 func (f *whyFacts) unscheduled(a *whyAnswer) bool {

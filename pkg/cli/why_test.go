@@ -67,6 +67,14 @@ func TestWhy(t *testing.T) {
 				LastTransitionTime: metav1.NewTime(whyNow.Add(-90 * time.Second))}}
 		})}, []string{"demo/web-0 waits for the scheduler (stage scheduling, since 2030-01-01T11:58:30Z, 1m30s ago)",
 			"0/3 nodes are available"}, true},
+		"held at Weft's gate": {whyFacts{pod: whyPod(func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Spec.SchedulingGates = "", []corev1.PodSchedulingGate{{Name: networkv1alpha1.FloatingGate}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+				Reason: corev1.PodReasonSchedulingGated, Message: "Scheduling is blocked due to non-empty scheduling gates"},
+				{Type: networkv1alpha1.PodFloatingIP, Status: corev1.ConditionFalse, Message: "IPPool web has no free address",
+					LastTransitionTime: metav1.NewTime(whyNow.Add(-90 * time.Second))}}
+		})}, []string{"demo/web-0 waits for an address of an IPPool (stage address, since 2030-01-01T11:58:30Z, 1m30s ago)",
+			"the scheduling gate network.weft.dev/floating-ip holds the pod: IPPool web has no free address", "-> free an address"}, true},
 		"a pod of the host": {whyFacts{pod: whyPod(func(p *corev1.Pod) { p.Spec.HostNetwork = true })},
 			[]string{"demo/web-0: the pod uses its node's network"}, false},
 		"an ended pod": {whyFacts{pod: whyPod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })},

@@ -110,15 +110,44 @@ func (c *Cluster) makeNetns(s *state.State, machine string) error {
 	return c.in(machine, func() error { return setUp("lo") })
 }
 
+// namespaces is the folder of named network namespaces.
+const namespaces = "/run/netns"
+
+// deleteNetns deletes a named network namespace. "ip netns add" mounts the folder over itself, and hides the mount of an older
+// namespace, so that its file is busy. In a mount namespace of its own this function takes off what hides the mount. When the
+// file goes there, the kernel detaches its mounts everywhere.
 func deleteNetns(name string) error {
-	path := filepath.Join("/run/netns", name)
-	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("unmount %s: %w", path, err)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	deleted := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread enters the new namespace and ends with this goroutine
+		deleted <- errors.Join(unix.Unshare(unix.CLONE_NEWNS), unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""), uncover(name))
+	}()
+	if err := <-deleted; err != nil {
+		return fmt.Errorf("delete network namespace %s: %w", name, err)
 	}
 	return nil
+}
+
+// uncover deletes a file, below as many mounts of its folder as there are.
+func uncover(name string) error {
+	path := filepath.Join(namespaces, name)
+	for {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err == nil {
+			continue
+		} else if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+		err := os.Remove(path)
+		if !errors.Is(err, unix.EBUSY) {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		}
+		if below := unix.Unmount(namespaces, unix.MNT_DETACH); below != nil {
+			return err
+		}
+	}
 }
 
 // in runs a function on a thread in a machine's network namespace.

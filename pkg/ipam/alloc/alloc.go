@@ -4,6 +4,7 @@ package alloc
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -23,6 +24,17 @@ const (
 
 // ErrUnknownNode means that the node has no subnets (yet).
 var ErrUnknownNode = errors.New("node has no pod subnets")
+
+// EveryNode is the node of addresses that do not depend on a node.
+const EveryNode = "*"
+
+// errorOf names the node of an error.
+func errorOf(nodeName string, err error) error {
+	if nodeName == EveryNode {
+		return err
+	}
+	return fmt.Errorf("node %s: %w", nodeName, err)
+}
 
 // ErrUnavailable means that a requested IP or MAC address is not available. The error that wraps it names the address
 // and the reason.

@@ -13,14 +13,14 @@ func (a *Allocator) Claim(nodeName, owner string, want Assignment) (Assignment, 
 	defer a.mu.Unlock()
 	n := a.nodes[nodeName]
 	if n == nil {
-		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, ErrUnknownNode)
+		return Assignment{}, errorOf(nodeName, ErrUnknownNode)
 	}
 	if _, ok := a.owners[owner]; ok {
 		return Assignment{}, fmt.Errorf("%s has an assignment already", owner)
 	}
 	got, err := a.claim(nodeName, n, owner, want)
 	if err != nil {
-		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
+		return Assignment{}, errorOf(nodeName, err)
 	}
 	return got, nil
 }
@@ -32,7 +32,7 @@ func (a *Allocator) Reclaim(nodeName, owner string, want Assignment) (Assignment
 	defer a.mu.Unlock()
 	n := a.nodes[nodeName]
 	if n == nil {
-		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, ErrUnknownNode)
+		return Assignment{}, errorOf(nodeName, ErrUnknownNode)
 	}
 	if _, ok := a.owners[owner]; ok {
 		return Assignment{}, fmt.Errorf("%s has an assignment already", owner)
@@ -40,19 +40,19 @@ func (a *Allocator) Reclaim(nodeName, owner string, want Assignment) (Assignment
 	families := map[bool]bool{} // is IPv4 -> has one
 	for _, address := range want.Addresses {
 		if p := n.poolOf(address); p == nil || !p.bounds.Contains(address.Addr()) || families[address.Addr().Is4()] {
-			return Assignment{}, fmt.Errorf("node %s: %v are not addresses of a pod in its subnets", nodeName, want.Addresses)
+			return Assignment{}, errorOf(nodeName, fmt.Errorf("%v are not addresses of a pod in its subnets", want.Addresses))
 		}
 		families[address.Addr().Is4()] = true
 	}
 	if len(want.Addresses) == 0 {
-		return Assignment{}, fmt.Errorf("node %s: %s has no address there", nodeName, owner)
+		return Assignment{}, errorOf(nodeName, fmt.Errorf("%s has no address there", owner))
 	}
 	if err := n.unused(want); err != nil {
-		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
+		return Assignment{}, errorOf(nodeName, err)
 	}
 	got, err := a.put(nodeName, n, owner, want)
 	if err != nil {
-		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
+		return Assignment{}, errorOf(nodeName, err)
 	}
 	return got, nil
 }

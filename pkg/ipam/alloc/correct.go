@@ -17,17 +17,17 @@ func (a *Allocator) Correct(nodeName, owner string, addresses []netip.Prefix, ma
 	defer a.mu.Unlock()
 	n := a.nodes[nodeName]
 	if n == nil || a.owners[owner] != nodeName {
-		return fmt.Errorf("node %s: %s has no assignment", nodeName, owner)
+		return errorOf(nodeName, fmt.Errorf("%s has no assignment", owner))
 	}
 	had := n.owners[owner]
 	if len(had.Floating) > 0 {
-		return fmt.Errorf("node %s: %s has floating addresses", nodeName, owner)
+		return errorOf(nodeName, fmt.Errorf("%s has floating addresses", owner))
 	}
 	want := Assignment{Addresses: slices.Clone(addresses), MAC: mac, Slot: had.Slot}
 	a.release(owner)
 	if _, err := a.claim(nodeName, n, owner, want); err != nil {
 		_, undone := a.put(nodeName, n, owner, had)
-		return fmt.Errorf("node %s: %w", nodeName, errors.Join(err, undone))
+		return errorOf(nodeName, errors.Join(err, undone))
 	}
 	return nil
 }

@@ -121,3 +121,16 @@ func TestMACsWithoutAddresses(t *testing.T) {
 		t.Errorf("after its release: %v", err)
 	}
 }
+
+// An error about a network without nodes' subnets names no node.
+func TestErrorWithoutANode(t *testing.T) {
+	a := alloc.New(time.Now)
+	a.SetPools(alloc.EveryNode, whole("10.1.0.0/30"))
+	request := alloc.Request{Addresses: []netip.Addr{netip.MustParseAddr("10.2.0.1")}}
+	if _, err := a.Allocate(alloc.EveryNode, "a", request); err == nil || strings.Contains(err.Error(), "node") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := a.Allocate("n1", "a", request); err == nil || !strings.Contains(err.Error(), "node n1") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -20,7 +20,7 @@ func (a *Allocator) Allocate(nodeName, owner string, request Request) (Assignmen
 	defer a.mu.Unlock()
 	n := a.nodes[nodeName]
 	if n == nil || len(n.pools) == 0 {
-		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, ErrUnknownNode)
+		return Assignment{}, errorOf(nodeName, ErrUnknownNode)
 	}
 	if on, ok := a.owners[owner]; ok && on == nodeName && len(n.owners[owner].Addresses) > 0 {
 		if len(a.reservations[request.Reservation]) == 0 {
@@ -29,14 +29,14 @@ func (a *Allocator) Allocate(nodeName, owner string, request Request) (Assignmen
 		return n.owners[owner], nil
 	}
 	if err := request.require(a.reservations[request.Reservation]); err != nil {
-		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
+		return Assignment{}, errorOf(nodeName, err)
 	}
 	if err := a.checkHeld(owner, request.Floating); err != nil {
 		return Assignment{}, err
 	}
 	got, err := n.take(owner, a.now(), request)
 	if err != nil {
-		return Assignment{}, fmt.Errorf("node %s: %w", nodeName, err)
+		return Assignment{}, errorOf(nodeName, err)
 	}
 	a.hold(owner, got.Floating)
 	a.reserveFor(request.Reservation, got)
