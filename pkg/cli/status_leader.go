@@ -118,12 +118,12 @@ func (w workloads) kubectl(command string) string { return "kubectl -n " + w.nam
 func (w workloads) inTrouble(pods []corev1.Pod) culprit {
 	for i := range pods {
 		pod := &pods[i]
-		trouble := troubleOf(pod)
+		trouble, container := troubleOf(pod)
 		if trouble == "" {
 			continue
 		}
 		found := culprit{object: "Pod/" + pod.Name, message: "pod " + pod.Name + " " + trouble,
-			nextStep: "see the pod and its log: " + w.kubectl("describe pod "+pod.Name) + "; " + w.kubectl("logs "+pod.Name+" --previous")}
+			nextStep: "see the pod and its log: " + w.kubectl("describe pod "+pod.Name) + "; " + w.kubectl("logs "+pod.Name+container+" --previous")}
 		switch component := pod.Labels[networkv1alpha1.ComponentLabel]; component {
 		case componentOperator, componentOperands:
 			found.object = "Deployment/weft-" + component
@@ -136,30 +136,42 @@ func (w workloads) inTrouble(pods []corev1.Pod) culprit {
 	return culprit{}
 }
 
-// troubleOf describes the problem of a pod. It returns "" if the pod works or is starting.
-func troubleOf(pod *corev1.Pod) string {
+// troubleOf describes the problem of a pod. It returns "" if the pod works or is starting. container is the flag that selects the
+// container's log, if the pod has several.
+func troubleOf(pod *corev1.Pod) (trouble, container string) {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-			return "is not scheduled: " + condition.Message
+			return "is not scheduled: " + condition.Message, ""
 		}
 	}
-	for _, container := range append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...) {
-		last := cmp.Or(container.State.Terminated, container.LastTerminationState.Terminated)
-		message := ""
-		if last != nil {
-			message = prefixed("; last message: ", lastLine(last.Message))
+	all := append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...)
+	for i := range all {
+		if trouble := troubleIn(&all[i]); trouble != "" && len(all) > 1 {
+			return trouble, " -c " + all[i].Name
+		} else if trouble != "" {
+			return trouble, ""
 		}
-		starts := []string{"", "ContainerCreating", "PodInitializing"}
-		switch waiting := container.State.Waiting; {
-		case waiting != nil && waiting.Reason == "CrashLoopBackOff":
-			return "is in CrashLoopBackOff" + message
-		case waiting != nil && !slices.Contains(starts, waiting.Reason):
-			return "is in " + waiting.Reason + prefixed(": ", waiting.Message)
-		case container.State.Terminated != nil && container.State.Terminated.ExitCode != 0:
-			return fmt.Sprintf("ended with exit code %d", container.State.Terminated.ExitCode) + message
-		case container.RestartCount > 0 && !container.Ready && message != "":
-			return "is not ready" + message
-		}
+	}
+	return "", ""
+}
+
+// troubleIn describes the problem of a container.
+func troubleIn(container *corev1.ContainerStatus) string {
+	last := cmp.Or(container.State.Terminated, container.LastTerminationState.Terminated)
+	message := ""
+	if last != nil {
+		message = prefixed("; last message: ", lastLine(last.Message))
+	}
+	starts := []string{"", "ContainerCreating", "PodInitializing"}
+	switch waiting := container.State.Waiting; {
+	case waiting != nil && waiting.Reason == "CrashLoopBackOff":
+		return "is in CrashLoopBackOff" + message
+	case waiting != nil && !slices.Contains(starts, waiting.Reason):
+		return "is in " + waiting.Reason + prefixed(": ", waiting.Message)
+	case container.State.Terminated != nil && container.State.Terminated.ExitCode != 0:
+		return fmt.Sprintf("ended with exit code %d", container.State.Terminated.ExitCode) + message
+	case container.RestartCount > 0 && !container.Ready && message != "":
+		return "is not ready" + message
 	}
 	return ""
 }

@@ -31,6 +31,7 @@ func TestCulpritIsTheFirstProblem(t *testing.T) {
 		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/2 nodes are available"}}}
 	ended := inState(corev1.ContainerState{
 		Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Message: "noise\nweft: --nb is required\n"}})
+	ended.ContainerStatuses[0].Name = "operator"
 	starting := inState(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}})
 	again := corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 		RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
@@ -51,6 +52,10 @@ func TestCulpritIsTheFirstProblem(t *testing.T) {
 			"logs weft-operator-x --previous"},
 		{"a restarted operator", workloads{pods: []corev1.Pod{podOf("operator", again)}},
 			"Deployment/weft-operator", "pod weft-operator-x is not ready; last message: no", "describe"},
+		{"one container of several", workloads{pods: []corev1.Pod{podOf("operator", corev1.PodStatus{ContainerStatuses: append(
+			[]corev1.ContainerStatus{{Name: "first", Ready: true}}, ended.ContainerStatuses...)})}},
+			"Deployment/weft-operator", "pod weft-operator-x ended with exit code 2; last message: --nb is required",
+			"logs weft-operator-x -c operator --previous"},
 		{"operands that ended", workloads{pods: []corev1.Pod{podOf("operands", ended)}, deployments: both},
 			"Deployment/weft-operands", "pod weft-operands-x ended with exit code 2; last message: --nb is required", "describe"},
 		{"an operator scaled to 0", workloads{pods: []corev1.Pod{podOf("operands", corev1.PodStatus{})}, deployments: scaledDown},

@@ -45,7 +45,7 @@ func deleteCovered(t *testing.T, times int) {
 		unix.Mount("run", namespaces, "tmpfs", 0, ""), os.WriteFile(path, nil, 0o600),
 		unix.Mount("/proc/self/ns/net", path, "", unix.MS_BIND, ""))
 	for range times {
-		must(unix.Mount(namespaces, namespaces, "", unix.MS_BIND|unix.MS_REC, ""), 
+		must(unix.Mount(namespaces, namespaces, "", unix.MS_BIND|unix.MS_REC, ""),
 			unix.Mount("", namespaces, "", unix.MS_SHARED|unix.MS_REC, ""))
 	}
 	if err := deleteNetns("labtest-covered"); err != nil {
