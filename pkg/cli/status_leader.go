@@ -123,7 +123,8 @@ func (w workloads) inTrouble(pods []corev1.Pod) culprit {
 			continue
 		}
 		found := culprit{object: "Pod/" + pod.Name, message: "pod " + pod.Name + " " + trouble,
-			nextStep: "see the pod and its log: " + w.kubectl("describe pod "+pod.Name) + "; " + w.kubectl("logs "+pod.Name+container+" --previous")}
+			nextStep: "see the pod and its log: " + w.kubectl("describe pod "+pod.Name) + "; " +
+				w.kubectl("logs "+pod.Name+container+" --previous")}
 		switch component := pod.Labels[networkv1alpha1.ComponentLabel]; component {
 		case componentOperator, componentOperands:
 			found.object = "Deployment/weft-" + component

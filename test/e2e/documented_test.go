@@ -58,7 +58,8 @@ func TestDocumentedCommandLines(t *testing.T) {
 	planned := file("pod.json", manifestOf(t, bed.peerPod("documented-planned", "")))
 	to, from := namespace+"/"+server.Name, namespace+"/"+client.Name
 	values := map[string]string{
-		"POD": to, "NAMESPACE/POD": to, "demo/web-0": to, "demo/web-1": to, "demo/guarded": to, "TO": "svc/e2e/documented", "pod/demo/web-0": "pod/" + to,
+		"POD": to, "NAMESPACE/POD": to, "demo/web-0": to, "demo/web-1": to, "demo/guarded": to,
+		"TO": "svc/e2e/documented", "pod/demo/web-0": "pod/" + to,
 		"FROM": from, "demo/client": from, "weft-check-x7k2p/a-1": from, "svc/NAMESPACE/NAME": "svc/e2e/documented",
 		"svc/demo/web": "svc/e2e/documented", "networkpolicy/demo/deny-all": "pod/" + to, "OBJECT": "pod/" + to, "[OBJECT]": "pod/" + to,
 		"demo": namespace, "PORT": "80", "[TEXT]": "", "[NAMESPACE][/POD]": to, "[NAMESPACE|NAMESPACE/POD]": to, "UID": "0",
