@@ -176,7 +176,9 @@ func (w *workloads) rollouts(present *networkv1alpha1.RolloutStatus) (found []ne
 // outdated reports that weft-operands runs with another image than the operator's, which it replaces last, before it reports a
 // rollout.
 func (w *workloads) outdated(set *workload, present *networkv1alpha1.RolloutStatus) string {
-	if set.object() != operatorObject || present != nil && present.State != networkv1alpha1.RolloutComplete {
+	incomplete := func(s workload) bool { return s.object() == operandsObject && s.lacks() != "" }
+	if set.object() != operatorObject || present != nil && present.State != networkv1alpha1.RolloutComplete ||
+		slices.ContainsFunc(w.sets, incomplete) {
 		return ""
 	}
 	for _, pod := range w.ofComponent(componentOperands) {

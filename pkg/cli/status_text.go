@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -145,10 +146,13 @@ func headline(r statusReport) string {
 		!meta.IsStatusConditionTrue(r.Conditions, networkv1alpha1.ConditionAvailable) {
 		words = append(words, "not available: existing pods keep their connectivity, but no change takes effect")
 	}
-	if meta.IsStatusConditionTrue(r.Conditions, networkv1alpha1.ConditionDegraded) {
+	has := func(state networkv1alpha1.AreaState) bool { // the command itself has found some
+		return slices.ContainsFunc(r.Problems, func(p networkv1alpha1.Problem) bool { return p.State == state })
+	}
+	if meta.IsStatusConditionTrue(r.Conditions, networkv1alpha1.ConditionDegraded) || has(networkv1alpha1.StateDegraded) {
 		words = append(words, "degraded")
 	}
-	if meta.IsStatusConditionTrue(r.Conditions, networkv1alpha1.ConditionProgressing) {
+	if meta.IsStatusConditionTrue(r.Conditions, networkv1alpha1.ConditionProgressing) || has(networkv1alpha1.StateProgressing) {
 		words = append(words, "progressing")
 	}
 	if len(words) == 0 {

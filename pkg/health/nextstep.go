@@ -48,7 +48,8 @@ var nextSteps = map[string]string{
 	networkv1alpha1.ReasonReserved: "give the pod or service another port or address; the message " +
 		"names the owner of the requested one",
 	networkv1alpha1.ReasonDatabaseUnavailable: "check that the database's server runs and is reachable: the " +
-		"log of the operator or the agent has each server's answer; Weft reconnects by itself",
+		"log of the operator or the agent has each server's answer. A server of Weft: kubectl -n weft-system get pods -l " +
+		"app.kubernetes.io/component=central; if its file is damaged: docs/user/databases.md. Weft reconnects by itself",
 	networkv1alpha1.ReasonMembersUnplaced: "add a node; Weft then creates the member there. Until then the " +
 		"loss of one more node stops all changes",
 	networkv1alpha1.ReasonMemberUnavailable: "find out why the member's pod does not work: kubectl -n weft-system " +

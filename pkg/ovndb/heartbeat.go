@@ -48,7 +48,7 @@ func (w *writer) heartbeat(ctx context.Context) error {
 	value := fmt.Sprintf("%d.%d", w.fence.epoch, w.beats)
 	_, index, err := w.session.transact(ctx, w.fence.beat(value)...)
 	if err != nil && index == 0 {
-		err = fmt.Errorf("%w: epoch %d is gone: %w", ErrFenced, w.fence.epoch, err)
+		err = fmt.Errorf("%w, or the database was replaced: epoch %d is gone: %w", ErrFenced, w.fence.epoch, err)
 	}
 	w.engine.cfg.Observer.Transaction(w.session.schema.Model.Name(), "heartbeat", 1, err)
 	if err != nil {

@@ -283,7 +283,7 @@ func (w *writer) transact(ctx context.Context, ops []ovsdb.Operation, group []pl
 	}
 	_, index, err := w.session.transact(ctx, ops...)
 	if err != nil && index == 0 && w.fence != nil {
-		err = fmt.Errorf("%w: epoch %d is gone: %w", ErrFenced, w.fence.epoch, err)
+		err = fmt.Errorf("%w, or the database was replaced: epoch %d is gone: %w", ErrFenced, w.fence.epoch, err)
 	}
 	w.engine.cfg.Observer.Transaction(w.session.schema.Model.Name(), "write", n, err)
 	return err

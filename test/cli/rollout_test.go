@@ -52,7 +52,8 @@ func rollouts(t *testing.T) {
 	if err := operator.Status().Patch(t.Context(), cn, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	weft(t, different, []string{"status"}, "RolloutIncomplete: Deployment/weft-operands", "Kubernetes has not seen its present spec yet")
+	weft(t, different, []string{"status"}, "The network is progressing",
+		"RolloutIncomplete: Deployment/weft-operands", "Kubernetes has not seen its present spec yet")
 	roll(t, operands, 1)
 	weft(t, fine, []string{"status"}, "The network is healthy")
 	weft(t, fine, []string{"status", "--wait", "--timeout=1s"}, "The network is healthy")
