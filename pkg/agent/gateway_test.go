@@ -1,19 +1,21 @@
 package agent_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
@@ -132,9 +134,9 @@ func TestTheGatewayIsReported(t *testing.T) {
 	want := &networkv1alpha1.NodeGatewayStatus{
 		Mode: "Shared", Uplink: "Bridge", Bridge: "br-ex", Interface: "nic0",
 		MACAddress: networkv1alpha1.MACAddress(link.Attrs().HardwareAddr.String()),
-		Addresses:  []networkv1alpha1.InterfaceAddress{encapIP + "/24"}, NextHops: []networkv1alpha1.IP{nextHop},
+		Addresses:  []networkv1alpha1.InterfaceAddress{encapIP + "/24"}, NextHops: []networkv1alpha1.IP{nextHop}, SNAT: "Node",
 	}
-	if diff := cmp.Diff(want, n.status().Gateway); diff != "" {
+	if diff := gocmp.Diff(want, n.status().Gateway); diff != "" {
 		t.Errorf("status.gateway (-want +got):\n%s", diff)
 	}
 	if got := n.mappings(); got != "other:br-other,physnet:br-ex" {
@@ -184,9 +186,9 @@ func TestAnUnchangedGatewayWritesNothing(t *testing.T) {
 	after := &networkv1alpha1.NodeNetwork{}
 	n.must(api.Get(t.Context(), types.NamespacedName{Name: nodeName}, after))
 	if got := n.counter.count("Open_vSwitch"); got != before || after.ResourceVersion != nn.ResourceVersion {
-		t.Errorf("%d transactions in Open vSwitch, status: %s", got-before, cmp.Diff(nn.Status, after.Status))
+		t.Errorf("%d transactions in Open vSwitch, status: %s", got-before, gocmp.Diff(nn.Status, after.Status))
 	}
-	if diff := cmp.Diff(flows, n.flows()); diff != "" {
+	if diff := gocmp.Diff(flows, n.flows()); diff != "" {
 		t.Errorf("flows (-want +got):\n%s", diff)
 	}
 }
@@ -210,12 +212,96 @@ func TestTheModeChanges(t *testing.T) {
 	n.awaitFlows("the router's flows", "ct_state=+est+trk,ct_mark=0x1,ip actions=output:")
 }
 
-// The status reports a gateway interface that is not on a bridge, and the node stays ready.
+// A node whose new gateway cannot be built keeps its former gateway in the status and on the host, also over a restart of the
+// agent, and names the field and the link.
+func TestAWrongGatewayChangesNothing(t *testing.T) {
+	n := gatewayNode(t)
+	n.options = func(o *agent.Options) { o.Mover = n.newMover() }
+	n.stopAgent()
+	n.startAgent()
+	n.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
+	gateway, mappings, flows, rules := n.status().Gateway, n.mappings(), n.flows(), n.ruleset()
+	const shared, local, apart = networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal, networkv1alpha1.UplinkInterface
+	for name, wrong := range map[string]struct {
+		gateway      networkv1alpha1.NodeGateway
+		reason, says string
+	}{
+		"no such link": {networkv1alpha1.NodeGateway{Mode: shared, Interface: "eth9"}, networkv1alpha1.ReasonNoUplink,
+			"spec.gateway.interface: link eth9: Link not found"},
+		"no such link, Local": {networkv1alpha1.NodeGateway{Mode: local, Interface: "eth9"}, networkv1alpha1.ReasonNoUplink,
+			"spec.gateway.interface: link eth9: Link not found"},
+		"no such link, Interface": {networkv1alpha1.NodeGateway{Mode: shared, Uplink: apart, Interface: "eth9"},
+			networkv1alpha1.ReasonNoUplink, "spec.gateway.interface: link eth9: Link not found"},
+		"a link that waits for its turn": {networkv1alpha1.NodeGateway{Mode: shared, Interface: "wire0"},
+			networkv1alpha1.ReasonUplinkWaiting, "spec.gateway.interface: link wire0: it waits for its turn"},
+		"a link that cannot be moved": {networkv1alpha1.NodeGateway{Mode: shared, Interface: "lo", Move: "lo Bridge"},
+			networkv1alpha1.ReasonUplinkRefused, "spec.gateway.interface: link lo: the link is not moved"},
+		"a link without an address": {networkv1alpha1.NodeGateway{Mode: local, Interface: "wire0"}, networkv1alpha1.ReasonNoUplink,
+			"spec.gateway.interface: link wire0 has no address"},
+		"Weft's own link": {networkv1alpha1.NodeGateway{Mode: local, Interface: "ovn-k8s-mp0"}, networkv1alpha1.ReasonUplinkRefused,
+			"ovn-k8s-mp0 is Weft's own link"},
+		"br-int": {networkv1alpha1.NodeGateway{Mode: shared, Interface: "br-int"}, networkv1alpha1.ReasonUplinkRefused,
+			"br-int is Weft's own link"},
+		"a link of the host's for OVN alone": {networkv1alpha1.NodeGateway{Mode: shared, Uplink: apart},
+			networkv1alpha1.ReasonUplinkRefused, "spec.gateway.uplink: the link is not moved: bridge br-ex is the host's too"},
+		"a next hop elsewhere": {networkv1alpha1.NodeGateway{Mode: shared, NextHops: []networkv1alpha1.IP{"203.0.113.1"}},
+			networkv1alpha1.ReasonNextHopsUnusable, "spec.gateway.nextHops[0] 203.0.113.1: it is in no subnet of link br-ex"},
+		"the node as its next hop": {networkv1alpha1.NodeGateway{Mode: shared, NextHops: []networkv1alpha1.IP{encapIP}},
+			networkv1alpha1.ReasonNextHopsUnusable, "it is an address of link br-ex itself"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			same := func(when string) {
+				t.Helper()
+				n.until(when, func() error {
+					s := n.status()
+					c := meta.FindStatusCondition(s.Conditions, networkv1alpha1.ConditionGatewayReady)
+					return isTrue(c.Reason == wrong.reason && strings.Contains(c.Message, wrong.says), fmt.Sprintf("condition is %+v", c))
+				})
+				diff := gocmp.Diff(gateway, n.status().Gateway) + gocmp.Diff(mappings, n.mappings()) + gocmp.Diff(flows, n.flows()) +
+					gocmp.Diff(rules, n.ruleset())
+				if diff != "" {
+					t.Errorf("%s (-before +after):\n%s", when, diff)
+				}
+			}
+			wrong.gateway.SNAT, wrong.gateway.Uplink = networkv1alpha1.SNATNode, cmp.Or(wrong.gateway.Uplink, networkv1alpha1.UplinkBridge)
+			n.setGateway(wrong.gateway)
+			same("after the change")
+			n.stopAgent()
+			n.startAgent()
+			n.until("STATUS", n.ready)
+			same("after a restart of the agent")
+			n.setGateway(sharedGateway)
+			n.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
+		})
+	}
+}
+
+// A recreated NodeNetwork has no report, and its gateway is found by the mapping in Open vSwitch. A gateway whose bridge is gone is
+// not reported.
+func TestAFormerGatewayIsFoundOnTheHost(t *testing.T) {
+	n := gatewayNode(t)
+	gateway := n.status().Gateway
+	n.stopAgent()
+	nn := &networkv1alpha1.NodeNetwork{}
+	n.must(api.Get(t.Context(), types.NamespacedName{Name: nodeName}, nn))
+	nn.Status.Gateway = nil
+	n.must(api.Status().Update(t.Context(), nn))
+	nn.Spec.Gateway.Interface = "eth9"
+	n.must(api.Update(t.Context(), nn))
+	n.startAgent()
+	n.until("the former gateway", func() error {
+		return isTrue(gocmp.Equal(n.status().Gateway, gateway), fmt.Sprintf("%+v", n.status().Gateway))
+	})
+	n.disconnectRouter()
+	n.ovs.Ctl("del-br", "br-ex")
+	n.until("the status", func() error { return isTrue(n.status().Gateway == nil, "a gateway is offered") })
+}
+
+// The condition reports a gateway interface that is not on a bridge, and the node stays ready.
 func TestALinkThatIsNoBridge(t *testing.T) {
 	n := gatewayNode(t)
 	n.setGateway(networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Interface: "wire0"})
 	n.until("the reason", func() error { return n.reason("GatewayReady", networkv1alpha1.ReasonNoUplink) })
-	n.until("the status", func() error { return isTrue(n.status().Gateway == nil, "a gateway is offered") })
 	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
 	// The name of a bridge's port selects its bridge.
 	n.setGateway(networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Interface: "nic0"})

@@ -100,7 +100,7 @@ func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, 
 		return Gateway{Node: facts, HostAddresses: hostAddresses(node, nil, "")}, err
 	}
 	g := Gateway{Node: facts, Mode: status.Mode, Bridge: status.Bridge,
-		SNAT: nn.Spec.Gateway.SNAT != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU),
+		SNAT: cmp.Or(status.SNAT, nn.Spec.Gateway.SNAT) != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU),
 		Alone: alone(status), Carries: carries(node),
 		Answers: status.Mode == networkv1alpha1.GatewayLocal && status.AnswersForAddresses}
 	if status.MACAddress != "" {

@@ -119,6 +119,8 @@ var nextSteps = map[string]string{
 	networkv1alpha1.ReasonHostError:             "do what the message says on NODE; the agent retries by itself",
 	networkv1alpha1.ReasonNoUplink: "put the link of NODE on a bridge, name one in ClusterNetwork's " +
 		"spec.gateway.interface, or choose spec.gateway.mode Local",
+	networkv1alpha1.ReasonNextHopsUnusable: "correct the next hops that the message names: ClusterNetwork's " +
+		"spec.gateway.nextHops must be on the segment of the link of NODE",
 	networkv1alpha1.ReasonUnsupportedDatapath: "load the kernel's module openvswitch on NODE, and delete its pod of weft-ovs",
 	networkv1alpha1.ReasonNoIKEDaemon: "see the pod of NODE and its log: kubectl -n weft-system get pods -l " +
 		"app.kubernetes.io/component=ike -o wide",

@@ -4,6 +4,7 @@ package v1alpha1
 const (
 	// ReasonNoNextHop: no router can be used. The selected pods leave as other pods.
 	ReasonNoNextHop = "NoNextHop"
-	// ReasonNextHopsUnusable: some routers cannot be used; the message names them.
+	// ReasonNextHopsUnusable: some routers cannot be used; the message names them. Of
+	// GatewayReady: a next hop of spec.gateway is not used, because the node's link does not reach it.
 	ReasonNextHopsUnusable = "NextHopsUnusable"
 )

@@ -416,6 +416,11 @@ type NodeGatewayStatus struct {
 	// +kubebuilder:validation:MaxItems=2
 	NextHops []IP `json:"nextHops,omitempty"`
 
+	// snat is the effective policy for the source address of pods' packets. Agents of older versions do not report it, and use
+	// that of spec.
+	// +optional
+	SNAT SNATPolicy `json:"snat,omitempty"`
+
 	// answersForAddresses means that the agent can make the host answer for egress IPs and addresses of load balancers, in Local
 	// mode. Agents of older versions cannot.
 	// +optional

@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -19,16 +21,21 @@ type Link struct {
 }
 
 // Gateway computes from the host's link what the operator needs to build the gateway router. The result has one address
-// per family, preferably one of the Node's addresses in internal. It has one next hop for each of these families, from
-// spec or else from the default routes.
-func Gateway(spec networkv1alpha1.NodeGateway, link Link, internal []netip.Addr) (networkv1alpha1.NodeGatewayStatus, error) {
-	status := networkv1alpha1.NodeGatewayStatus{
-		Mode: spec.Mode, Uplink: spec.Uplink, MACAddress: networkv1alpha1.MACAddress(link.MAC),
+// per family, preferably one of the Node's addresses in internal. It has one next hop for each of these families: spec's, or
+// else one of the default routes. unusable names the next hops of spec that the link cannot reach. In their place the result
+// has the former next hops, as far as the link reaches these.
+func Gateway(spec networkv1alpha1.NodeGateway, link Link, internal []netip.Addr, former []networkv1alpha1.IP) (
+	status networkv1alpha1.NodeGatewayStatus, unusable, err error) {
+	status = networkv1alpha1.NodeGatewayStatus{
+		Mode: spec.Mode, Uplink: spec.Uplink, SNAT: spec.SNAT, MACAddress: networkv1alpha1.MACAddress(link.MAC),
 	}
-	hops, err := nextHops(spec, link)
-	if err != nil {
-		return status, err
+	hops, unusable := nextHops(spec, link)
+	for _, text := range former {
+		if hop, err := text.Addr(); err == nil && unusable != nil && link.reaches(hop) == nil {
+			hops = append(hops, hop)
+		}
 	}
+	hops = append(hops, link.NextHops...)
 	for _, is4 := range []bool{true, false} {
 		address, ok := pick(link.Addresses, internal, is4)
 		if !ok {
@@ -40,24 +47,45 @@ func Gateway(spec networkv1alpha1.NodeGateway, link Link, internal []netip.Addr)
 		}
 	}
 	if len(status.Addresses) == 0 {
-		return status, fmt.Errorf("link %s has no address", link.Name)
+		return status, unusable, fmt.Errorf("link %s has no address", link.Name)
 	}
-	return status, nil
+	return status, unusable, nil
 }
 
-func nextHops(spec networkv1alpha1.NodeGateway, link Link) ([]netip.Addr, error) {
-	if len(spec.NextHops) == 0 {
-		return link.NextHops, nil
-	}
-	var hops []netip.Addr
-	for _, text := range spec.NextHops {
+// nextHops returns the next hops of spec that the link reaches. unusable names the others. In Local mode the host's routes
+// decide, so that any address counts as usable.
+func nextHops(spec networkv1alpha1.NodeGateway, link Link) (hops []netip.Addr, unusable error) {
+	for i, text := range spec.NextHops {
 		hop, err := text.Addr()
+		if err == nil && spec.Mode != networkv1alpha1.GatewayLocal {
+			err = link.reaches(hop)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("spec.gateway.nextHops: %w", err)
+			unusable = errors.Join(unusable, fmt.Errorf("spec.gateway.nextHops[%d] %s: %w", i, text, err))
+			continue
 		}
 		hops = append(hops, hop)
 	}
-	return hops, nil
+	return hops, unusable
+}
+
+// reaches returns an error if the link does not lead to a next hop without another router: the next hop is neither in a
+// subnet of the link nor the next hop of one of its default routes.
+func (l Link) reaches(hop netip.Addr) error {
+	contains := func(p netip.Prefix) bool { return p.Contains(hop) }
+	switch {
+	case slices.ContainsFunc(l.Addresses, func(p netip.Prefix) bool { return p.Addr() == hop }):
+		return fmt.Errorf("it is an address of link %s itself", l.Name)
+	case hop.Is6() && hop.IsLinkLocalUnicast(), slices.Contains(l.NextHops, hop), slices.ContainsFunc(l.Addresses, contains):
+		return nil
+	}
+	return fmt.Errorf("it is in no subnet of link %s, which has %v", l.Name, l.Addresses)
+}
+
+// FormerGateway returns the settings with which a reported gateway stays as it is, on a link that leads to it.
+func FormerGateway(spec networkv1alpha1.NodeGateway, status networkv1alpha1.NodeGatewayStatus, link string) networkv1alpha1.NodeGateway {
+	return networkv1alpha1.NodeGateway{Mode: status.Mode, Uplink: status.Uplink, Interface: link, NextHops: status.NextHops,
+		SNAT: cmp.Or(status.SNAT, spec.SNAT), Move: spec.Move}
 }
 
 // pick returns an address of one family, preferably one of the preferred addresses.

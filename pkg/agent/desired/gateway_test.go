@@ -1,6 +1,7 @@
 package desired_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -8,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -38,12 +39,16 @@ func TestGateway(t *testing.T) {
 		Addresses: nets("198.51.100.7/32", "172.18.0.11/24", "fd00:99::1/64", "fd00:18::11/64"),
 		NextHops:  addrs("172.18.0.1", "172.18.0.254", "fe80::1"),
 	}
+	const both = "198.51.100.7/32 fd00:99::1/64 "
 	shared := networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge}
 	for name, test := range map[string]struct {
+		mode     networkv1alpha1.GatewayMode
 		nextHops []networkv1alpha1.IP
+		former   []networkv1alpha1.IP
 		link     func(*desired.Link)
 		internal []netip.Addr
 		want     string // addresses, then next hops
+		unusable string
 		wantErr  string
 	}{
 		"the Node's addresses before others": {
@@ -65,16 +70,47 @@ func TestGateway(t *testing.T) {
 			link:     func(l *desired.Link) { l.NextHops = nil },
 			internal: addrs("172.18.0.11"), want: "172.18.0.11/24 fd00:99::1/64",
 		},
-		"no address":    {link: func(l *desired.Link) { l.Addresses = nil }, wantErr: "link br-ex has no address"},
-		"a bad address": {nextHops: []networkv1alpha1.IP{"there"}, wantErr: "spec.gateway.nextHops: "},
+		"no address": {link: func(l *desired.Link) { l.Addresses = nil }, wantErr: "link br-ex has no address"},
+		"a bad address": {
+			nextHops: []networkv1alpha1.IP{"there"}, want: both + "172.18.0.1 fe80::1", unusable: "spec.gateway.nextHops[0] there: ",
+		},
+		"a next hop of one family": {nextHops: []networkv1alpha1.IP{"172.18.0.9"}, want: both + "172.18.0.9 fe80::1"},
+		"a next hop elsewhere": {
+			nextHops: []networkv1alpha1.IP{"172.19.0.9"}, want: both + "172.18.0.1 fe80::1",
+			unusable: "spec.gateway.nextHops[0] 172.19.0.9: it is in no subnet of link br-ex",
+		},
+		"a next hop elsewhere, and a former one": {
+			nextHops: []networkv1alpha1.IP{"172.19.0.9"}, former: []networkv1alpha1.IP{"172.18.0.9"}, want: both + "172.18.0.9 fe80::1",
+			unusable: "172.19.0.9",
+		},
+		"a next hop and a former one elsewhere": {
+			nextHops: []networkv1alpha1.IP{"172.19.0.9"}, former: []networkv1alpha1.IP{"172.19.0.1"}, want: both + "172.18.0.1 fe80::1",
+			unusable: "172.19.0.9",
+		},
+		"the node itself as next hop": {
+			nextHops: []networkv1alpha1.IP{"fe80::2", "172.18.0.11"}, want: both + "172.18.0.1 fe80::2",
+			unusable: "spec.gateway.nextHops[1] 172.18.0.11: it is an address of link br-ex itself",
+		},
+		"a next hop of a family without an address": {
+			link:     func(l *desired.Link) { l.Addresses = l.Addresses[:2] },
+			nextHops: []networkv1alpha1.IP{"172.18.0.9", "2001:db8::1"}, internal: addrs("172.18.0.11"),
+			want: "172.18.0.11/24 172.18.0.9", unusable: "spec.gateway.nextHops[1] 2001:db8::1: it is in no subnet",
+		},
+		"a next hop that a default route of the host has": {
+			link:     func(l *desired.Link) { l.Addresses, l.NextHops = nets("192.0.2.7/32"), addrs("172.31.1.1") },
+			nextHops: []networkv1alpha1.IP{"172.31.1.1"}, want: "192.0.2.7/32 172.31.1.1",
+		},
+		"the host's routes decide": {
+			mode: networkv1alpha1.GatewayLocal, nextHops: []networkv1alpha1.IP{"172.19.0.9"}, want: both + "172.19.0.9 fe80::1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec, link := shared, link
-			spec.NextHops = test.nextHops
+			spec.NextHops, spec.Mode = test.nextHops, cmp.Or(test.mode, spec.Mode)
 			if test.link != nil {
 				test.link(&link)
 			}
-			got, err := desired.Gateway(spec, link, test.internal)
+			got, unusable, err := desired.Gateway(spec, link, test.internal, test.former)
 			if test.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
 					t.Errorf("error is %v", err)
@@ -88,9 +124,12 @@ func TestGateway(t *testing.T) {
 			for _, h := range got.NextHops {
 				texts = append(texts, string(h))
 			}
-			if err != nil || strings.Join(texts, " ") != test.want || got.Mode != "Shared" || got.Uplink != "Bridge" ||
+			if err != nil || strings.Join(texts, " ") != test.want || got.Mode != spec.Mode || got.Uplink != "Bridge" ||
 				string(got.MACAddress) != link.MAC {
 				t.Errorf("got %+v, %v", got, err)
+			}
+			if (unusable == nil) != (test.unusable == "") || unusable != nil && !strings.Contains(unusable.Error(), test.unusable) {
+				t.Errorf("unusable are %v", unusable)
 			}
 		})
 	}
@@ -131,11 +170,11 @@ func TestFrontends(t *testing.T) {
 		frontend("fd00:10:96::7", "", 30080), frontend("fd00:10:96::7", "2001:db8::9", 80),
 	}
 	equal := cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}, netip.AddrPort{})
-	if diff := cmp.Diff(want, desired.Frontends(loadBalancer(), usable()), equal); diff != "" {
+	if diff := gocmp.Diff(want, desired.Frontends(loadBalancer(), usable()), equal); diff != "" {
 		t.Errorf("frontends (-want +got):\n%s", diff)
 	}
 	stripped := desired.StripService(loadBalancer())
-	if diff := cmp.Diff(want, desired.Frontends(stripped, usable()), equal); diff != "" {
+	if diff := gocmp.Diff(want, desired.Frontends(stripped, usable()), equal); diff != "" {
 		t.Errorf("frontends of the stripped service (-want +got):\n%s", diff)
 	}
 	if stripped.Labels != nil || stripped.Spec.Selector != nil || stripped.Spec.HealthCheckNodePort != 32000 {
@@ -462,7 +501,7 @@ func TestALinkOfItsOwn(t *testing.T) {
 		{Priority: 107, Match: "in_port=2,arp,arp_spa=172.18.0.201", Actions: "drop"},
 		{Priority: 107, Match: "in_port=2,icmp6,icmp_type=136,icmp_code=0,nd_target=fd00:18::201", Actions: "drop"},
 	}
-	if diff := cmp.Diff(want, b.Flows()); diff != "" {
+	if diff := gocmp.Diff(want, b.Flows()); diff != "" {
 		t.Errorf("flows (-want +got):\n%s", diff)
 	}
 }

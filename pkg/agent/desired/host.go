@@ -52,6 +52,14 @@ func NewHost(spec networkv1alpha1.NodeNetworkSpec, mtu int) (Host, error) {
 	return host, host.addLocalNodePorts(spec)
 }
 
+// HostMode returns Local if spec requests that mode, or if the reported gateway still has it.
+func HostMode(spec networkv1alpha1.NodeNetworkSpec, reported *networkv1alpha1.NodeGatewayStatus) networkv1alpha1.GatewayMode {
+	if reported != nil && reported.Mode == networkv1alpha1.GatewayLocal {
+		return reported.Mode
+	}
+	return spec.Gateway.Mode
+}
+
 // addLocalNodePorts adds the routes to this node's endpoints of services in Local mode, in which the host sends them the
 // packets from outside.
 func (h *Host) addLocalNodePorts(spec networkv1alpha1.NodeNetworkSpec) error {

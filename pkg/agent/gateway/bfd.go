@@ -12,7 +12,11 @@ import (
 // database was read. The gateway router of mode Shared has the host's address, and the bridge gives it the packets of the
 // routers that it watches. To the router both are one system, with which it has one session (RFC 5881 §3).
 func (r *Gateway) RefusesBFD(spec networkv1alpha1.NodeNetworkSpec, router netip.Addr) (refused bool, why string) {
-	if spec.Gateway.Mode != networkv1alpha1.GatewayShared || isApart(spec.Gateway) {
+	gateway := r.effective
+	if gateway.Mode == "" {
+		gateway = spec.Gateway
+	}
+	if gateway.Mode != networkv1alpha1.GatewayShared || isApart(gateway) {
 		return false, ""
 	}
 	return refusesBFD(r.outside.hostPortsRead, desired.Watched(r.outside.bindings), router)

@@ -35,13 +35,15 @@ var (
 func (r *Gateway) findOutside(
 	ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec,
 ) (externalBridge, desired.Link, error) {
-	if err := r.giveBack(spec.Gateway); err != nil {
+	if err := r.takeBack(node, spec); err != nil {
 		return externalBridge{}, desired.Link{}, err
 	}
 	link, err := hostnet.OutsideOf(spec.Gateway.Interface)
 	if err != nil {
-		if r.uplinks.mover != nil {
-			err = cmp.Or(r.move(spec, r.uplinkRequest(node, spec, spec.Gateway.Interface)), err)
+		// Only a link that was moved, or is being moved, may be there again after a move.
+		req := r.uplinkRequest(node, spec, spec.Gateway.Interface)
+		if r.uplinks.isMoved(req.Interface) || spec.Gateway.Move == moveOf(req) {
+			err = cmp.Or(r.move(spec, req), err)
 		}
 		return externalBridge{}, link, err
 	}

@@ -53,7 +53,9 @@ type Gateway struct {
 	uplinks  *uplinks
 	physical physical
 	moves    string // the move of a link that this reconciliation requests
-	tunnels  atomic.Pointer[tunnels]
+	// effective are the settings of the last way outside. The zero value means that there was none yet.
+	effective networkv1alpha1.NodeGateway
+	tunnels   atomic.Pointer[tunnels]
 }
 
 // Init must be called before any other method. switchDir is the run directory of ovs-vswitchd. A nil mover leaves links
@@ -95,8 +97,10 @@ func (r *Gateway) Links() (named []string) {
 	if t := r.tunnels.Load(); t != nil {
 		named = append(named, t.links...)
 	}
-	if name, _ := r.outside.link.Load().(string); name != "" {
-		named = append(named, name)
+	for _, link := range []*atomic.Value{&r.outside.link, &r.outside.wanted} {
+		if name, _ := link.Load().(string); name != "" {
+			named = append(named, name)
+		}
 	}
 	if r.outside.leadsToHost.Load() {
 		named = append(named, names.EgressInterface)
@@ -113,7 +117,8 @@ func (r *Gateway) Exposes(interfaceID string) bool { return r.outside.exposes(in
 // outside is the state of the node's connection to the outside. Only the reconciler uses it.
 type outside struct {
 	runDir string       // of ovs-vswitchd
-	link   atomic.Value // a string: the name of the watched link
+	link   atomic.Value // a string: the name of the link in use
+	wanted atomic.Value // a string: the name of the link that spec wants
 	// leadsToHost is whether the host has a port to the gateway router, in Local mode.
 	leadsToHost atomic.Bool
 	further     atomic.Value // []string: the host's other links that may have egress IPs
@@ -173,14 +178,21 @@ func (r *Gateway) Apply(
 			stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
 			return stage
 		}
-		if spec.Gateway.Mode == networkv1alpha1.GatewayLocal {
-			stage.Reason, stage.Err = r.applyLocal(ctx, node, spec, ovs.ExternalIDs, status)
-		} else {
-			stage.Reason, stage.Err = r.applyShared(ctx, node, spec, ovs.ExternalIDs, status)
+		w, found, refused := r.choose(ctx, node, spec, ovs.ExternalIDs, status.Gateway)
+		if found {
+			stage.Reason, stage.Err = r.follow(ctx, node, w, ovs.ExternalIDs, status)
+		} else if spec.Gateway.Mode == networkv1alpha1.GatewayShared && r.OVS.Connected() && !isUnderWay(refused) {
+			status.Gateway = nil
 		}
 		// The host's own connections must not wait for the link outside.
-		if err := r.applyRules(ctx, node, spec, status.Gateway); err != nil && stage.Err == nil {
+		if err := r.applyRules(ctx, node, w.spec, status.Gateway); err != nil && stage.Err == nil {
 			stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
+		}
+		if refused != nil {
+			stage.Err = errors.Join(refused, stage.Err)
+			if stage.Reason != networkv1alpha1.ReasonHostError && stage.Reason != networkv1alpha1.ReasonDatabaseError { // are retried
+				stage.Reason = reasonOfOutside(refused)
+			}
 		}
 	}
 	return stage

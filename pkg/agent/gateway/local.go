@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
@@ -13,19 +11,9 @@ import (
 )
 
 // applyLocal applies Local mode, in which egress goes through the host and needs no bridge.
-func (r *Gateway) applyLocal(
-	ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, ids map[string]string,
-	status *networkv1alpha1.NodeNetworkStatus,
-) (string, error) {
-	link, err := hostnet.OutsideOf(spec.Gateway.Interface)
-	if err != nil {
-		return networkv1alpha1.ReasonNoUplink, err
-	}
-	r.outside.link.Store(link.Name)
-	found, err := desired.Gateway(spec.Gateway, link, desired.InternalIPs(node))
-	if err != nil {
-		return networkv1alpha1.ReasonNoUplink, err
-	}
+func (r *Gateway) applyLocal(ctx context.Context, w way, ids map[string]string, status *networkv1alpha1.NodeNetworkStatus) (
+	string, error) {
+	link, spec, found := w.link, w.spec, w.found
 	if row, err := r.bridgeOf(ctx, link.Name); err == nil {
 		r.outside.bridge(row.Name) // may still have flows of Shared mode
 	}
@@ -41,6 +29,7 @@ func (r *Gateway) applyLocal(
 	found.Interface, found.AnswersForAddresses = link.Name, true
 	var further []desired.Link
 	if r.outside.egress {
+		var err error
 		if further, err = hostnet.OtherLinks(link.Name, names.ManagementInterface, names.EgressInterface); err != nil {
 			return networkv1alpha1.ReasonHostError, err
 		}

@@ -20,22 +20,9 @@ import (
 
 // applyShared shares the bridge between the gateway router and the host. The flows come before the mapping, which makes
 // ovn-controller connect the router. The mapping comes before the status, from which the operator builds the router.
-func (r *Gateway) applyShared(
-	ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, ids map[string]string,
-	status *networkv1alpha1.NodeNetworkStatus,
-) (string, error) {
-	bridge, link, err := r.findOutside(ctx, node, spec)
-	if err != nil {
-		if r.OVS.Connected() {
-			status.Gateway = nil
-		}
-		return reasonOfOutside(err), err
-	}
-	r.outside.link.Store(link.Name)
-	found, err := desired.Gateway(spec.Gateway, link, desired.InternalIPs(node))
-	if err != nil {
-		return networkv1alpha1.ReasonNoUplink, err
-	}
+func (r *Gateway) applyShared(ctx context.Context, node *corev1.Node, w way, ids map[string]string,
+	status *networkv1alpha1.NodeNetworkStatus) (string, error) {
+	bridge, spec, found := w.bridge, w.spec, w.found
 	facts := r.externalFacts(bridge, node, spec, found)
 	if _, err := r.outside.bridge(bridge.name).Apply(facts.Flows()); errors.Is(err, openflow.ErrAbsent) {
 		return networkv1alpha1.ReasonDatabaseUnavailable, err
@@ -45,7 +32,7 @@ func (r *Gateway) applyShared(
 	if reason, err := r.leaveBridge(ctx, ids, bridge.name); err != nil {
 		return reason, err
 	}
-	if err := r.forwardShared(spec, link.Name, facts.Frontends); err != nil {
+	if err := r.forwardShared(spec, w.link.Name, facts.Frontends); err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}
 	if err := errors.Join(r.endAnswers(ctx, nil), r.removeEgress(ctx)); err != nil { // of Local mode
@@ -54,6 +41,9 @@ func (r *Gateway) applyShared(
 	r.outside.further.Store([]string(nil))
 	found.Bridge, found.Interface = bridge.name, bridge.nic
 	status.Gateway = &found
+	if err := r.giveBack(spec.Gateway); err != nil {
+		return networkv1alpha1.ReasonHostError, err
+	}
 	if err := r.relayTooBig(bridge, found); err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}

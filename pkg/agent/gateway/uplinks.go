@@ -64,14 +64,15 @@ func (r *Gateway) move(spec networkv1alpha1.NodeNetworkSpec, req uplink.Request)
 		return errNoBridge
 	}
 	wanted := moveOf(req)
-	if r.moves == "" {
-		r.moves = wanted
-	}
+	r.request(wanted)
 	if spec.Gateway.Move != wanted && !r.uplinks.isMoved(req.Interface) {
 		return errWaiting
 	}
 	return r.uplinks.ensure(r.Running, req)
 }
+
+// request requests a move of a link, unless this reconciliation requests another one already.
+func (r *Gateway) request(move string) { r.moves = cmp.Or(r.moves, move) }
 
 // moveOf returns the name of a move in the spec and the status of a NodeNetwork.
 func moveOf(req uplink.Request) string {
@@ -141,30 +142,52 @@ func (u *uplinks) do(what string, do func() error) {
 	}
 }
 
-// giveBack restores links that were moved for uplink Interface and are no longer wanted so, as soon as no router is
-// connected with them. It returns errMoving while the gateway needs such a link for another mode or uplink.
+// errGivesBack means that the gateway needs a link of OVN's alone for another use, and must leave the link before.
+var errGivesBack = errors.New("the gateway leaves the link, which was OVN's alone, before it uses the link in common with the host")
+
+// giveBack restores links that were moved for uplink Interface and that the gateway in effect no longer wants so, as soon as no
+// router is connected with them.
 func (r *Gateway) giveBack(gateway networkv1alpha1.NodeGateway) error {
 	if r.uplinks.mover == nil {
 		return nil
 	}
 	bridges, err := r.uplinks.mover.Bridges()
 	for _, b := range bridges {
-		named := gateway.Interface == b.Interface || gateway.Interface == b.Name
-		if !b.Alone || named && isApart(gateway) {
-			continue
-		}
-		outcome := errMoving
-		patch := names.PatchToIntegration(names.Localnet(b.Name, r.Node))
-		if _, connected := ovndb.Find(r.OVS.Conn, &vswitchdb.Interface{Name: patch}); !connected {
-			outcome = r.uplinks.attempt("give back "+b.Interface, func() error {
-				return r.uplinks.mover.GiveBack(r.Running, b.Interface)
-			})
-		}
-		if named && gateway.Mode == networkv1alpha1.GatewayShared {
-			err = errors.Join(err, fmt.Errorf("link %s was OVN's alone and comes back: %w", b.Interface, outcome))
+		if b.Alone && !(isApart(gateway) && isNamed(gateway, b)) {
+			_ = r.restore(b) // until it is restored, its end and RetryMove enqueue a reconciliation
 		}
 	}
 	return err
+}
+
+// takeBack restores the link of uplink Bridge if it is OVN's alone. It returns errWaiting until it is the node's turn, and
+// errGivesBack while the link is not restored.
+func (r *Gateway) takeBack(node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec) error {
+	for _, b := range r.uplinks.bridges() {
+		if !b.Alone || isApart(spec.Gateway) || !isNamed(spec.Gateway, b) {
+			continue
+		}
+		wanted := moveOf(r.uplinkRequest(node, spec, spec.Gateway.Interface))
+		if r.request(wanted); spec.Gateway.Move != wanted {
+			return errWaiting
+		}
+		return fmt.Errorf("link %s: %w: %w", b.Interface, errGivesBack, r.restore(b))
+	}
+	return nil
+}
+
+// isNamed reports whether a gateway's interface is a bridge or its link.
+func isNamed(gateway networkv1alpha1.NodeGateway, b uplink.Bridge) bool {
+	return gateway.Interface == b.Interface || gateway.Interface == b.Name
+}
+
+// restore restores a link that was moved, unless a router is connected with it. It returns errMoving until there is an outcome.
+func (r *Gateway) restore(b uplink.Bridge) error {
+	patch := names.PatchToIntegration(names.Localnet(b.Name, r.Node))
+	if _, connected := ovndb.Find(r.OVS.Conn, &vswitchdb.Interface{Name: patch}); connected {
+		return errMoving
+	}
+	return r.uplinks.attempt("give back "+b.Interface, func() error { return r.uplinks.mover.GiveBack(r.Running, b.Interface) })
 }
 
 // lend sets the addresses and next hops of a bridge's link to their values before the move for uplink Interface, because
@@ -185,6 +208,11 @@ func (u *uplinks) lend(link *desired.Link) error {
 	}
 	return fmt.Errorf("%w: bridge %s is the host's too, and uplink Interface wants a link for OVN alone: "+
 		"name one that is on no bridge", uplink.ErrRefused, link.Name)
+}
+
+// isAlone reports whether a link was moved to a bridge for uplink Interface.
+func (u *uplinks) isAlone(bridge string) bool {
+	return slices.ContainsFunc(u.bridges(), func(b uplink.Bridge) bool { return b.Alone && b.Name == bridge })
 }
 
 // linkOf returns the link that was moved to a bridge. It is empty if Weft did not create the bridge.
@@ -208,6 +236,8 @@ func reasonOfOutside(err error) string {
 		return networkv1alpha1.ReasonUplinkRefused
 	case errors.Is(err, uplink.ErrRolledBack):
 		return networkv1alpha1.ReasonUplinkRolledBack
+	case errors.Is(err, errNextHop):
+		return networkv1alpha1.ReasonNextHopsUnusable
 	}
 	return networkv1alpha1.ReasonNoUplink
 }

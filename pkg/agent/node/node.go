@@ -379,15 +379,17 @@ func (r *Reconciler) applyManagementPort(
 	status.ManagementPort = networkv1alpha1.ManagementPortStatus{
 		Name: names.ManagementInterface, MACAddress: spec.ManagementPort.MACAddress,
 	}
-	stage.Reason, stage.Err = r.checkManagementPort(spec, mtu)
+	stage.Reason, stage.Err = r.checkManagementPort(spec, status.Gateway, mtu)
 	return stage
 }
 
-func (r *Reconciler) checkManagementPort(spec networkv1alpha1.NodeNetworkSpec, mtu int) (string, error) {
+func (r *Reconciler) checkManagementPort(spec networkv1alpha1.NodeNetworkSpec, reported *networkv1alpha1.NodeGatewayStatus, mtu int) (
+	string, error) {
 	row, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Interface{Name: names.ManagementInterface})
 	if !ok || row.Ofport == nil || *row.Ofport < 0 {
 		return networkv1alpha1.ReasonDatabaseUnavailable, fmt.Errorf("ovs-vswitchd has not made %s yet", names.ManagementInterface)
 	}
+	spec.Gateway.Mode = desired.HostMode(spec, reported)
 	host, err := desired.NewHost(spec, mtu)
 	if err != nil {
 		return networkv1alpha1.ReasonInvalidSpec, err
