@@ -75,7 +75,11 @@ func (r *Reconciler) status(ctx context.Context, e *networkv1alpha1.ExternalRout
 	if err != nil {
 		return status, err
 	}
-	hops, unusable, invalid := facts.ChooseNextHops(e, pods)
+	var nodes networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return status, err
+	}
+	hops, unusable, invalid := facts.ChooseNextHops(e, pods, nodes.Items)
 	switch {
 	case invalid != nil: // the pods leave as before
 		ready.Reason, ready.Message = networkv1alpha1.ReasonInvalidSpec, invalid.Error()

@@ -76,6 +76,28 @@ func firstRouters(n int) string {
 	return strings.Join(texts, ", ")
 }
 
+// aNode is a node in Shared mode whose link has these addresses.
+func aNode(name string, addresses ...networkv1alpha1.InterfaceAddress) *networkv1alpha1.NodeNetwork {
+	nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	nn.Status.Gateway = &networkv1alpha1.NodeGatewayStatus{Mode: networkv1alpha1.GatewayShared, Addresses: addresses}
+	return nn
+}
+
+func local(nn *networkv1alpha1.NodeNetwork) *networkv1alpha1.NodeNetwork {
+	nn.Status.Gateway.Mode = networkv1alpha1.GatewayLocal
+	return nn
+}
+
+func leavingBy(nn *networkv1alpha1.NodeNetwork, hop networkv1alpha1.IP) *networkv1alpha1.NodeNetwork {
+	nn.Status.Gateway.NextHops = append(nn.Status.Gateway.NextHops, hop)
+	return nn
+}
+
+func tunnelling(nn *networkv1alpha1.NodeNetwork, from networkv1alpha1.IP) *networkv1alpha1.NodeNetwork {
+	nn.Status.EncapIP = from
+	return nn
+}
+
 // state is the status of the ExternalRoute as text: "<address> [bfd] [<pod>], ...: <status> <reason> <message>".
 func state(b *kindtest.Bed) string {
 	e := kindtest.Get(b, aRoute(networkv1alpha1.ExternalNextHops{}))
@@ -102,6 +124,7 @@ func TestReconcile(t *testing.T) {
 	for name, c := range map[string]struct {
 		route *networkv1alpha1.ExternalRoute
 		pods  []*corev1.Pod
+		nodes []*networkv1alpha1.NodeNetwork
 		away  bool
 		old   bool // the server lacks NAT.match
 		want  string
@@ -147,12 +170,51 @@ func TestReconcile(t *testing.T) {
 		"an old server": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2")}), old: true, event: true,
 			want: ": False DatabaseSchemaTooOld the northbound database's server lacks NAT.match, which routers of pods need: " +
 				"it is older than OVN 24.09"},
+		"on the segment of one node": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2", "fe80::2")}),
+			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24", "2001:db8::1/64"), aNode("n2", "198.51.100.1/24")},
+			want:  "192.0.2.2 bfd, fe80::2: True AsExpected routers in use: 2"},
+		"on no segment": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("203.0.113.9")}), event: true,
+			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")},
+			want:  ": False NoNextHop next hop 203.0.113.9 is not used: it is not on the segment of any node's gateway router"},
+		"an address of pods": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2", "10.244.1.5")}), event: true,
+			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")},
+			want: "192.0.2.2 bfd: False NextHopsUnusable next hop 10.244.1.5 is not used: " +
+				"it is not on the segment of any node's gateway router"},
+		"an address of the join network": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("100.64.0.2")}), event: true,
+			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")},
+			want:  ": False NoNextHop next hop 100.64.0.2 is not used: it is not on the segment of any node's gateway router"},
+		"a node": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2", "192.0.2.1")}), event: true,
+			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")},
+			want:  "192.0.2.2 bfd: False NextHopsUnusable next hop 192.0.2.1 is not used: it is an address of node n1"},
+		"a node's address for tunnels": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.8")}), event: true,
+			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24"), tunnelling(aNode("n2", "192.0.2.3/24"), "192.0.2.8")},
+			want:  ": False NoNextHop next hop 192.0.2.8 is not used: it is an address of node n2"},
+		"a pod of a node's host network": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("")}), pods: []*corev1.Pod{aRouter()},
+			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.11/24", "2001:db8::11/64"), aNode("n2", "192.0.2.12/24")}, event: true,
+			want: "192.0.2.11 bfd infra/r: False NextHopsUnusable next hop 2001:db8::11 is not used: " +
+				"it is not on the segment of any node's gateway router"},
+		"a router that the default route has": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("172.31.1.1")}),
+			nodes: []*networkv1alpha1.NodeNetwork{leavingBy(aNode("n1", "192.0.2.1/32"), "172.31.1.1")},
+			want:  "172.31.1.1 bfd: True AsExpected routers in use: 1"},
+		"nodes without a gateway router": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2")}), event: true,
+			nodes: []*networkv1alpha1.NodeNetwork{local(aNode("n1", "192.0.2.1/24"))},
+			want:  ": False NoNextHop next hop 192.0.2.2 is not used: it is not on the segment of any node's gateway router"},
+		"a node that has not reported yet keeps its routers": {event: true, nodes: []*networkv1alpha1.NodeNetwork{
+			aNode("n1", "192.0.2.1/24"), {ObjectMeta: metav1.ObjectMeta{Name: "n2"}}},
+			route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("198.51.100.2", "198.51.100.3")}, func(e *networkv1alpha1.ExternalRoute) {
+				e.Status.NextHops = []networkv1alpha1.ExternalNextHop{{Address: "198.51.100.2"}}
+			}),
+			want: "198.51.100.2 bfd: False NextHopsUnusable next hop 198.51.100.3 is not used: " +
+				"it is not on the segment of any node's gateway router"},
 		"the database is away": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2")}), away: true, want: "none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{c.route, infra}
 			for _, p := range c.pods {
 				objects = append(objects, p)
+			}
+			for _, n := range c.nodes {
+				objects = append(objects, n)
 			}
 			b := kindtest.New(t, externalroute.Kinds, topology.KindExternalRoute, nil, objects...)
 			b.Database.Away, b.Database.Old = c.away, c.old

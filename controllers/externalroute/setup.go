@@ -28,9 +28,24 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			// A status that was computed beside an older one of the cache is computed again when the cache has it.
 			kind.Of(&networkv1alpha1.ExternalRoute{}),
 			kind.Map(&corev1.Pod{}, r.withPods, predicate.Funcs{UpdateFunc: routerChanged}),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.every, predicate.Funcs{UpdateFunc: segmentChanged}),
 			kind.Map(&corev1.Namespace{}, r.withPods, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
 		},
 	}}
+}
+
+// every returns a request for each ExternalRoute.
+func (r *Reconciler) every(context.Context, client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: All}}
+}
+
+// segmentChanged passes the changes that decide which routers a node reaches.
+func segmentChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) ||
+		before.Status.EncapIP != after.Status.EncapIP ||
+		!equality.Semantic.DeepEqual(before.Status.FurtherEncapIPs, after.Status.FurtherEncapIPs)
 }
 
 // withPods returns a request for each ExternalRoute whose routers may be pods with the labels of this one, or pods of this namespace.

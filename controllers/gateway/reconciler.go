@@ -85,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.addLeaving(ctx, &read); err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.addRouted(ctx, &read); err != nil {
+	if err := r.addRouted(ctx, &nn, &read); err != nil {
 		return ctrl.Result{}, err
 	}
 	want := topology.GatewayUnit(read)

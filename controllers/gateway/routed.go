@@ -23,7 +23,7 @@ import (
 )
 
 // addRouted adds the pods of the node that have routers of their own, if routers are watched.
-func (r *Reconciler) addRouted(ctx context.Context, to *facts.Gateway) error {
+func (r *Reconciler) addRouted(ctx context.Context, nn *networkv1alpha1.NodeNetwork, to *facts.Gateway) error {
 	var routes networkv1alpha1.ExternalRouteList
 	if err := r.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return err
@@ -53,7 +53,7 @@ func (r *Reconciler) addRouted(ctx context.Context, to *facts.Gateway) error {
 		if err != nil {
 			return err
 		}
-		hops := facts.NextHopsOf(routes.Items, in, pod.Labels)
+		hops := facts.Reachable(facts.NextHopsOf(routes.Items, in, pod.Labels), nn)
 		if len(hops) > 0 && facts.SelectEgress(egress.Items, services.Items, pod.Namespace, in, pod.Labels) == "" {
 			to.RoutedPods = append(to.RoutedPods, facts.RoutedPod{Addresses: ipam.Addresses(got.Addresses), NextHops: hops})
 		}

@@ -194,19 +194,28 @@ func (r *Reconciler) addFloating(
 	return err
 }
 
-// floatingOn returns a request for each pod with addresses of IPPools on a node whose way out changed.
-func (r *Reconciler) floatingOn(ctx context.Context, node client.Object) (requests []reconcile.Request) {
+// leavingBy returns a request for each pod with addresses of IPPools, or with routers of its own, on a node whose way out changed.
+func (r *Reconciler) leavingBy(ctx context.Context, node client.Object) (requests []reconcile.Request) {
 	var pods corev1.PodList
 	// they are only read
 	if err := r.Client.List(ctx, &pods, client.MatchingFields{byNode: node.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range pods.Items {
-		if _, asks, _ := claim.Request(&pods.Items[i]); asks || r.Floating.Book.Has(pods.Items[i].UID) {
+		if _, asks, _ := claim.Request(&pods.Items[i]); asks || r.Floating.Book.Has(pods.Items[i].UID) || r.isRouted(ctx, &pods.Items[i]) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
 		}
 	}
 	return requests
+}
+
+// isRouted reports whether a pod has routers of its own. An unreadable selection counts as such, because its retry reads it again.
+func (r *Reconciler) isRouted(ctx context.Context, pod *corev1.Pod) bool {
+	if !r.routes.Load() {
+		return false
+	}
+	by, err := r.selectedBy(ctx, pod)
+	return err != nil || len(by.nextHops) > 0
 }
 
 // wayOutChanged passes the updates that change how floating addresses leave a node.

@@ -218,7 +218,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 		return err
 	}
 	want.EgressIP, want.Selected = by.egressIP, by.selectors
-	r.addNextHops(&want, by)
+	r.addNextHops(&want, &nn, by)
 	if want.Networks, err = r.networksOf(ctx, pod); err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (r *Reconciler) park(ctx context.Context, pod *corev1.Pod, by selection) er
 	if err := r.addFloating(ctx, &want, &nn, has); err != nil {
 		return err
 	}
-	r.addNextHops(&want, by)
+	r.addNextHops(&want, &nn, by)
 	if want.Networks, err = r.networksOf(ctx, pod); err != nil {
 		return err
 	}

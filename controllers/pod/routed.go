@@ -20,11 +20,11 @@ import (
 
 // addNextHops adds the routers of a pod's own to its facts. A pod with an EgressIP leaves by that. On a node without a gateway router
 // the rows have no effect.
-func (r *Reconciler) addNextHops(to *topology.Pod, by selection) {
+func (r *Reconciler) addNextHops(to *topology.Pod, nn *networkv1alpha1.NodeNetwork, by selection) {
 	if by.egressIP != "" {
 		return
 	}
-	to.NextHops = by.nextHops
+	to.NextHops = facts.Reachable(by.nextHops, nn)
 	if slices.ContainsFunc(to.NextHops, func(hop facts.NextHop) bool { return hop.BFD }) {
 		r.Triggers.Enqueue(topology.KindGateway, types.NamespacedName{Name: to.Node})
 	}

@@ -66,8 +66,8 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.On(&corev1.Pod{}, r.yielding()),
 		kind.On(&corev1.Service{}, r.contesting()),
 		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.WithHostPorts, onlyUpdates(reservedChanged)),
-		kind.Map(&networkv1alpha1.NodeNetwork{}, r.floatingOn, onlyUpdates(wayOutChanged)),
-		kind.Map(&corev1.Node{}, r.floatingOn, onlyUpdates(trigger.LabelsChanged)),
+		kind.Map(&networkv1alpha1.NodeNetwork{}, r.leavingBy, onlyUpdates(wayOutChanged)),
+		kind.Map(&corev1.Node{}, r.leavingBy, onlyUpdates(trigger.LabelsChanged)),
 		kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNodeWithHostPorts, onlyUpdates(addressesChanged)),
 		kind.Map(&discoveryv1.EndpointSlice{}, r.WithHostPorts, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
 		kind.Map(&corev1.Namespace{}, r.podsIn, predicate.Funcs{

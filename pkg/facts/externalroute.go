@@ -85,8 +85,10 @@ const maxNextHops = 64
 type routers map[networkv1alpha1.IP]networkv1alpha1.ExternalNextHop
 
 // ChooseNextHops returns the routers of an ExternalRoute: the static ones, and the running pods that it selects among pods, sorted by
-// address. unusable says why other selected pods are not among them.
-func ChooseNextHops(e *networkv1alpha1.ExternalRoute, pods []RouterPod) (hops []networkv1alpha1.ExternalNextHop, unusable, invalid error) {
+// address. unusable says why others are not among them: selected pods without an address, addresses on the segment of no node, and
+// static routers that are a node.
+func ChooseNextHops(e *networkv1alpha1.ExternalRoute, pods []RouterPod, nodes []networkv1alpha1.NodeNetwork) (
+	hops []networkv1alpha1.ExternalNextHop, unusable, invalid error) {
 	if invalid = checkRoute(e); invalid != nil {
 		return nil, nil, invalid
 	}
@@ -98,6 +100,7 @@ func ChooseNextHops(e *networkv1alpha1.ExternalRoute, pods []RouterPod) (hops []
 	for i := range e.Spec.NextHops.Pods {
 		unusable = errors.Join(unusable, found.addPods(&e.Spec.NextHops.Pods[i], pods))
 	}
+	unusable = errors.Join(unusable, found.keepReachable(e.Status.NextHops, nodes))
 	hops = slices.SortedFunc(maps.Values(found), func(a, b networkv1alpha1.ExternalNextHop) int {
 		return strings.Compare(string(a.Address), string(b.Address))
 	})
@@ -106,6 +109,84 @@ func ChooseNextHops(e *networkv1alpha1.ExternalRoute, pods []RouterPod) (hops []
 		hops = hops[:maxNextHops]
 	}
 	return hops, unusable, nil
+}
+
+// keepReachable removes the routers that no node reaches. While a node has not reported its link, the present routers stay, because
+// they may be on its segment. unusable says why a router was removed.
+func (r routers) keepReachable(present []networkv1alpha1.ExternalNextHop, nodes []networkv1alpha1.NodeNetwork) (unusable error) {
+	reported := slices.DeleteFunc(slices.Clone(nodes), func(nn networkv1alpha1.NodeNetwork) bool { return nn.Status.Gateway == nil })
+	if len(reported) == 0 {
+		return nil
+	}
+	for _, address := range slices.Sorted(maps.Keys(r)) {
+		router, err := address.Addr()
+		reaches := func(nn networkv1alpha1.NodeNetwork) bool { return hasGatewayRouter(&nn) && reachesNextHop(&nn, router) }
+		owns := func(nn networkv1alpha1.NodeNetwork) bool { return slices.Contains(hostAddressesOf(&nn), router) }
+		waits := len(reported) < len(nodes) && slices.ContainsFunc(present, func(hop networkv1alpha1.ExternalNextHop) bool {
+			return hop.Address == address
+		})
+		owner := slices.IndexFunc(reported, owns)
+		switch {
+		case err == nil && owner >= 0 && r[address].Pod == "":
+			err = fmt.Errorf("it is an address of node %s", reported[owner].Name)
+		case err == nil && !waits && !slices.ContainsFunc(reported, reaches):
+			err = errors.New("it is not on the segment of any node's gateway router")
+		}
+		if err != nil {
+			unusable = errors.Join(unusable, fmt.Errorf("next hop %s is not used: %w", address, err))
+			delete(r, address)
+		}
+	}
+	return unusable
+}
+
+// Reachable returns the routers that the gateway router of a node reaches. A node that has not reported its link keeps all of them.
+func Reachable(hops []NextHop, nn *networkv1alpha1.NodeNetwork) (reached []NextHop) {
+	if nn.Status.Gateway == nil || nn.Status.Gateway.Mode == networkv1alpha1.GatewayLocal { // without a router they have no effect
+		return hops
+	}
+	for _, hop := range hops {
+		if reachesNextHop(nn, hop.Address) {
+			reached = append(reached, hop)
+		}
+	}
+	return reached
+}
+
+// hasGatewayRouter reports whether a node has reported what its gateway router needs.
+func hasGatewayRouter(nn *networkv1alpha1.NodeNetwork) bool {
+	status := nn.Status.Gateway
+	return status != nil && status.Mode != networkv1alpha1.GatewayLocal && len(status.Addresses) > 0
+}
+
+// reachesNextHop reports whether a router is on the segment of a node's link: in one of its subnets, link-local, or a next hop of
+// its own. The node itself is not.
+func reachesNextHop(nn *networkv1alpha1.NodeNetwork, router netip.Addr) bool {
+	if slices.Contains(GatewayAddresses(nn), router) {
+		return false
+	}
+	if slices.ContainsFunc(nn.Status.Gateway.NextHops, func(hop networkv1alpha1.IP) bool { return isAddress(hop, router) }) {
+		return true
+	}
+	return slices.ContainsFunc(nn.Status.Gateway.Addresses, func(text networkv1alpha1.InterfaceAddress) bool {
+		own, err := text.Prefix()
+		return err == nil && (own.Contains(router) || own.Addr().Is6() && router.Is6() && router.IsLinkLocalUnicast())
+	})
+}
+
+// hostAddressesOf returns the addresses that a node has reported. It leaves out unreadable addresses, which other reconcilers report.
+func hostAddressesOf(nn *networkv1alpha1.NodeNetwork) (found []netip.Addr) {
+	for _, text := range append([]networkv1alpha1.IP{nn.Status.EncapIP}, nn.Status.FurtherEncapIPs...) {
+		if address, err := text.Addr(); err == nil {
+			found = append(found, address)
+		}
+	}
+	return append(found, GatewayAddresses(nn)...)
+}
+
+func isAddress(text networkv1alpha1.IP, address netip.Addr) bool {
+	parsed, err := text.Addr()
+	return err == nil && parsed == address
 }
 
 // checkRoute returns an error that names the first field that cannot be read.

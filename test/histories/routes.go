@@ -115,12 +115,16 @@ func (o *oracle) routedOn(node string) (routed []facts.RoutedPod) {
 	return routed
 }
 
-// nextHopsOf returns the routers of a pod, unless it has an EgressIP.
+// nextHopsOf returns the routers of a pod that its node reaches, unless the pod has an EgressIP.
 func (o *oracle) nextHopsOf(pod *corev1.Pod) []facts.NextHop {
 	if facts.SelectEgress(o.egress, o.services, pod.Namespace, o.labels[pod.Namespace], pod.Labels) != "" {
 		return nil
 	}
-	return facts.NextHopsOf(o.routes, o.labels[pod.Namespace], pod.Labels)
+	hops := facts.NextHopsOf(o.routes, o.labels[pod.Namespace], pod.Labels)
+	if nn := o.networks[pod.Spec.NodeName]; nn != nil {
+		return facts.Reachable(hops, nn)
+	}
+	return hops
 }
 
 // checkRoutes checks that each ExternalRoute lists its routers, and says whether they are in use.
@@ -129,9 +133,13 @@ func (o *oracle) checkRoutes() {
 	for i := range o.pods {
 		pods = append(pods, facts.RouterPod{Pod: &o.pods[i], NamespaceLabels: o.labels[o.pods[i].Namespace]})
 	}
+	var nodes []networkv1alpha1.NodeNetwork
+	for _, nn := range o.networks {
+		nodes = append(nodes, *nn)
+	}
 	for i := range o.routes {
 		e := &o.routes[i]
-		hops, unusable, invalid := facts.ChooseNextHops(e, pods)
+		hops, unusable, invalid := facts.ChooseNextHops(e, pods, nodes)
 		want := networkv1alpha1.ReasonAsExpected
 		switch {
 		case invalid != nil:

@@ -108,6 +108,36 @@ func TestWhatAnExternalRouteCosts(t *testing.T) {
 	}
 }
 
+// A pod uses the routers on the segment of its own node only, also when the node gets another link.
+func TestRoutersOfAnotherSegment(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.network(entry("10.244.0.0/16", 24))
+	w.joinShared("n1", "n2")
+	w.port(w.create("n1", "a")[0])
+	w.port(w.create("n2", "b")[0])
+	w.must(api.Create(w.Context(), routeTo("192.0.2.201", "198.51.100.201", "203.0.113.9")))
+	w.routers(2, 2)
+	w.until(func() error {
+		nn := w.nodeNetwork("n2")
+		patch := client.MergeFromWithOptions(nn.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		nn.Status.Gateway.Addresses = []networkv1alpha1.InterfaceAddress{"198.51.100.12/24"}
+		return api.Status().Patch(w.Context(), nn, patch)
+	})
+	w.routers(2, 1)
+	e := routeTo()
+	w.until(func() error {
+		w.must(api.Get(w.Context(), keyOf(e), e))
+		c := meta.FindStatusCondition(e.Status.Conditions, networkv1alpha1.ConditionReady)
+		if c == nil || c.Reason != networkv1alpha1.ReasonNextHopsUnusable || !strings.Contains(c.Message, "203.0.113.9 is not used") ||
+			len(e.Status.NextHops) != 2 {
+			return fmt.Errorf("status is %+v", e.Status)
+		}
+		return nil
+	})
+	w.clearRoute(w.Context())
+}
+
 // TestPlanOfAnExternalRoute checks that a plan shows the routes, the sessions and the translations.
 func TestPlanOfAnExternalRoute(t *testing.T) {
 	w := newWorld(t)
