@@ -56,55 +56,64 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	read, err := facts.ParseNetwork(&n)
 	if err != nil { // what is in the database stays
-		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonInvalidSpec, err.Error())
+		return ctrl.Result{}, r.report(ctx, n.DeepCopy(), &n, networkv1alpha1.ReasonInvalidSpec, err.Error())
 	}
 	applied := r.Database.Apply(ctx, topology.PodNetworkUnit(read))
 	var rejected *ovndb.RejectedError
 	if errors.As(applied, &rejected) {
-		return ctrl.Result{}, errors.Join(applied, r.report(ctx, &n, networkv1alpha1.ReasonDatabaseRefused, rejected.Err.Error()))
+		return ctrl.Result{}, errors.Join(applied, r.report(ctx, n.DeepCopy(), &n, networkv1alpha1.ReasonDatabaseRefused, rejected.Err.Error()))
 	}
 	if err := ovndb.IgnorePending(applied); err != nil {
 		return ctrl.Result{}, err
 	}
-	unknown, err := r.unknown(ctx, read)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	foreign, err := r.define(ctx, &n)
+	before := n.DeepCopy()
+	reason, message, err := r.judge(ctx, read, &n)
 	if invalid := (invalidNetwork{}); errors.As(err, &invalid) {
-		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonInvalidSpec, invalid.Error())
+		reason, message, err = networkv1alpha1.ReasonInvalidSpec, invalid.Error(), nil
 	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if len(foreign) > 0 {
-		message := fmt.Sprintf("these namespaces have a NetworkAttachmentDefinition %s of another author, which stays: %s",
-			n.Name, strings.Join(foreign, ", "))
-		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonDefinitionExists, message)
+	return ctrl.Result{}, r.report(ctx, before, &n, reason, message)
+}
+
+// judge makes the Network's definitions, sets the MTU in its status, and returns what its condition Ready says: what is worst first.
+func (r *Reconciler) judge(ctx context.Context, read facts.PodNetwork, n *networkv1alpha1.Network) (reason, message string, err error) {
+	var cn networkv1alpha1.ClusterNetwork // its arrival enqueues the Network
+	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
+	if client.IgnoreNotFound(err) != nil {
+		return "", "", err
 	}
-	if unknown != nil {
-		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonPhysicalNetworkUnknown, unknown.Error())
+	var unknown error
+	if err == nil {
+		unknown = read.UnknownTo(cn.Spec)
 	}
-	if err := read.OnlyNode(); err != nil {
-		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonInvalidSpec, err.Error())
+	tooLarge, mtuErr := r.setMTU(ctx, n, cn.Spec.Encapsulation.Encryption)
+	foreign, defineErr := r.define(ctx, n)
+	contested, contestErr := r.contested(ctx, read)
+	unselected, selectErr := r.unselected(ctx, n)
+	if err := errors.Join(mtuErr, defineErr, contestErr, selectErr); err != nil {
+		return "", "", err
 	}
-	contested, err := r.contested(ctx, read)
-	if err != nil {
-		return ctrl.Result{}, err
+	onlyNode := read.OnlyNode()
+	switch {
+	case len(foreign) > 0:
+		return networkv1alpha1.ReasonDefinitionExists, fmt.Sprintf("these namespaces have a NetworkAttachmentDefinition %s of another author, "+
+			"which stays: %s", n.Name, strings.Join(foreign, ", ")), nil
+	case unknown != nil:
+		return networkv1alpha1.ReasonPhysicalNetworkUnknown, unknown.Error(), nil
+	case onlyNode != nil:
+		return networkv1alpha1.ReasonInvalidSpec, onlyNode.Error(), nil
+	case len(contested) > 0:
+		return networkv1alpha1.ReasonAddressConflict, strings.Join(contested, "; "), nil
+	case tooLarge != "":
+		return networkv1alpha1.ReasonMTUMismatch, tooLarge, nil
+	case len(unselected) > 0:
+		return networkv1alpha1.ReasonNamespacesInUse, fmt.Sprintf("the network is in the database; spec.namespaces does not select these "+
+			"namespaces, whose attached pods keep their interfaces: %s. To detach a pod, delete it, or take the network out of its annotation",
+			strings.Join(unselected, ", ")), nil
 	}
-	if len(contested) > 0 {
-		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonAddressConflict, strings.Join(contested, "; "))
-	}
-	unselected, err := r.unselected(ctx, &n)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if len(unselected) > 0 {
-		message := fmt.Sprintf("the network is in the database; spec.namespaces does not select these namespaces, whose attached pods keep "+
-			"their interfaces: %s. To detach a pod, delete it, or take the network out of its annotation", strings.Join(unselected, ", "))
-		return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonNamespacesInUse, message)
-	}
-	return ctrl.Result{}, r.report(ctx, &n, networkv1alpha1.ReasonAsExpected, "the network is in the database")
+	return networkv1alpha1.ReasonAsExpected, "the network is in the database", nil
 }
 
 // contested names the addresses of attached pods that a machine on the segment of a Localnet Network has, too. The pods keep them.
@@ -153,18 +162,25 @@ func (r *Reconciler) unselected(ctx context.Context, n *networkv1alpha1.Network)
 	return unselected, nil
 }
 
-// unknown returns in its first result why no node can reach the network's physical network.
-func (r *Reconciler) unknown(ctx context.Context, n facts.PodNetwork) (unknown, err error) {
-	var cn networkv1alpha1.ClusterNetwork
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn); err != nil {
-		return nil, client.IgnoreNotFound(err) // its arrival enqueues the Network
+// setMTU sets the MTU in effect in the status. tooLarge says which links do not carry the requested one.
+func (r *Reconciler) setMTU(ctx context.Context, n *networkv1alpha1.Network, encryption networkv1alpha1.Encryption) (
+	tooLarge string, err error) {
+	var nodes networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return "", err
 	}
-	return n.UnknownTo(cn.Spec), nil
+	carried := facts.CarriedMTUsOf(n, encryption, nodes.Items)
+	n.Status.MTU = facts.NetworkMTU(n, carried)
+	if n.Status.MTU == n.Spec.MTU {
+		return "", nil
+	}
+	return fmt.Sprintf("spec.mtu %d is not in effect, because the links of these nodes carry less: %s; "+
+		"pods' interfaces have MTU %d, and the largest that all links carry is %d",
+		n.Spec.MTU, health.NameSome(facts.BelowMTU(carried, n.Spec.MTU)), n.Status.MTU, carried[0].MTU), nil
 }
 
-// report writes the status of a Network if it differs.
-func (r *Reconciler) report(ctx context.Context, n *networkv1alpha1.Network, reason, message string) error {
-	before := n.DeepCopy()
+// report writes the status of a Network if it differs from before.
+func (r *Reconciler) report(ctx context.Context, before, n *networkv1alpha1.Network, reason, message string) error {
 	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: reason,
 		Message: health.Cut(message), ObservedGeneration: n.Generation}
 	if reason != networkv1alpha1.ReasonAsExpected && reason != networkv1alpha1.ReasonNamespacesInUse {

@@ -7,6 +7,7 @@ import (
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -39,6 +40,7 @@ func (r *Reconciler) kind() *kind.Kind {
 			kind.Of(&networkv1alpha1.Network{}),
 			kind.Map(&nadv1.NetworkAttachmentDefinition{}, networkOf),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.all, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.all, predicate.Funcs{UpdateFunc: linksChanged}),
 			kind.Map(&corev1.Namespace{}, r.all, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
 		}, kind.SegmentHostWatches(r.onSegments)...),
 	}
@@ -69,6 +71,14 @@ func (r *Reconciler) onSegments(ctx context.Context, _ client.Object) (all []rec
 		}
 	}
 	return all
+}
+
+// linksChanged passes changes of the links on which the MTU in effect depends.
+func linksChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return !ok || !ok2 || before.Status.LinkMTU != after.Status.LinkMTU || before.Status.EncapIP != after.Status.EncapIP ||
+		!equality.Semantic.DeepEqual(before.Status.PhysicalNetworks, after.Status.PhysicalNetworks)
 }
 
 func networks(ctx context.Context, c client.Client) []networkv1alpha1.Network {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
@@ -77,7 +78,24 @@ func (r *Reconciler) network(ctx context.Context, name, namespace string, attach
 	if n, err = facts.ParseNetwork(&o); err != nil {
 		return n, refuse("%w", invalidNetwork{fmt.Errorf("Network %s: %w", name, err)})
 	}
-	return n, nil
+	n.MTU, err = r.mtuOf(ctx, &o)
+	return n, err
+}
+
+// mtuOf returns the MTU in effect of a Network. It does not wait until the status has it.
+func (r *Reconciler) mtuOf(ctx context.Context, o *networkv1alpha1.Network) (int, error) {
+	if o.Spec.MTU == 0 {
+		return 0, nil
+	}
+	var cn networkv1alpha1.ClusterNetwork
+	var nodes networkv1alpha1.NodeNetworkList
+	err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn, client.UnsafeDisableDeepCopy)
+	// they are only read
+	if err = errors.Join(client.IgnoreNotFound(err), r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy)); err != nil {
+		return 0, err
+	}
+	carried := facts.CarriedMTUsOf(o, cn.Spec.Encapsulation.Encryption, nodes.Items)
+	return int(facts.NetworkMTU(o, carried)), nil
 }
 
 // checkNamespace refuses the pods of a namespace that a Network does not select.

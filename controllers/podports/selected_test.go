@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
@@ -132,4 +133,33 @@ func attachments(b *kindtest.Bed) (interfaces int, known bool) {
 		interfaces += n
 	}
 	return interfaces, known
+}
+
+// The interface of a pod gets an MTU that every node's link carries, also before the status of the Network has it.
+func TestAPortHasTheMTUInEffect(t *testing.T) {
+	for status, want := range map[int32]string{0: "1442", 1300: "1300", 9000: "1442"} {
+		b, pod := selectedBed(t)
+		blue := &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "blue"}}
+		if err := b.API.Patch(t.Context(), blue, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"mtu":9000}}`))); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []client.Object{blue, &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}} {
+			if err := b.API.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+				t.Fatal(err)
+			}
+			switch o := o.(type) {
+			case *networkv1alpha1.Network:
+				o.Status.MTU = status
+			case *networkv1alpha1.NodeNetwork:
+				o.Status.LinkMTU, o.Status.EncapIP = 1500, "192.0.2.1"
+			}
+			if err := b.API.Status().Update(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := strings.Join(b.Reconcile(pod.Namespace, pod.Name).Units[web], "\n")
+		if !slices.ContainsFunc([]string{":", "=", `="`}, func(is string) bool { return strings.Contains(got, "weft.dev/mtu"+is+want) }) {
+			t.Errorf("with status %d the port is %s", status, got)
+		}
+	}
 }

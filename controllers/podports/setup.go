@@ -56,7 +56,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 				predicate.Or[client.Object](trigger.SpecChanged(), predicate.AnnotationChangedPredicate{})),
 			kind.Map(&ipamclaimsv1alpha1.IPAMClaim{}, r.claiming, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.IPPool{}, r.all, trigger.SpecChanged()),
-			kind.Map(&networkv1alpha1.Network{}, r.all, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.Network{}, r.all, predicate.Or[client.Object](trigger.SpecChanged(),
+				predicate.Funcs{UpdateFunc: mtuChanged})),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNode, predicate.Funcs{UpdateFunc: nodeChanged}),
 			kind.Map(&corev1.Namespace{}, r.in, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
 		}, r.freesHosts()...),
@@ -64,6 +65,13 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Name: topology.KindIPAMClaim, Reconciler: &Claims{r}, Live: true,
 		Watches: []kind.Watch{kind.Of(&ipamclaimsv1alpha1.IPAMClaim{})},
 	}}
+}
+
+// mtuChanged passes changes of the MTU in effect.
+func mtuChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.Network)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.Network)
+	return ok && ok2 && before.Status.MTU != after.Status.MTU
 }
 
 // indexByRequest is the function of the index byRequest.

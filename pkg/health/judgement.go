@@ -31,6 +31,7 @@ var judgements = map[conditionOf]judgement{
 	{"Network", networkv1alpha1.ConditionReady}: {networkv1alpha1.AreaTopology, map[string]cause{
 		networkv1alpha1.ReasonInvalidSpec: broken, networkv1alpha1.ReasonPhysicalNetworkUnknown: broken,
 		networkv1alpha1.ReasonDatabaseRefused: broken, networkv1alpha1.ReasonDefinitionExists: requested,
+		networkv1alpha1.ReasonAddressConflict: broken, networkv1alpha1.ReasonMTUMismatch: broken,
 	}},
 	{"EgressIP", networkv1alpha1.ConditionAssigned}: {networkv1alpha1.AreaTopology, map[string]cause{
 		networkv1alpha1.ReasonInvalidSpec: broken, networkv1alpha1.ReasonNoAssignableNode: broken,

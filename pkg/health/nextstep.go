@@ -91,7 +91,8 @@ var nextSteps = map[string]string{
 	networkv1alpha1.ReasonDrift: "kubectl weft drift shows the rows; set ClusterNetwork's " +
 		"spec.drift.mode to Repair, or remove the foreign rows",
 	networkv1alpha1.ReasonInvariantViolated: "kubectl weft check lists all violations; report them with the output of kubectl weft bundle",
-	networkv1alpha1.ReasonMTUMismatch:       "make the links' MTUs equal, or set ClusterNetwork's spec.mtu to the smallest",
+	networkv1alpha1.ReasonMTUMismatch: "make the links' MTUs equal, or set spec.mtu of the ClusterNetwork, or of the " +
+		"Network, to the smallest",
 	networkv1alpha1.ReasonServiceNetworkMismatch: "make ClusterNetwork's spec.serviceNetwork and the API server's " +
 		"--service-cluster-ip-range agree",
 	networkv1alpha1.ReasonNodeLost: "find out why kubelet is silent on NODE: kubectl describe node NODE",
@@ -149,7 +150,6 @@ var nextSteps = map[string]string{
 		"message names the owner of this one",
 	networkv1alpha1.ReasonNodesUnreachable: "find out why the nodes that carry the addresses do not respond: kubectl get nodes",
 	networkv1alpha1.ReasonNoNextHop:        "bring back a router: a pod that spec.nextHops.pods selects must run",
-	networkv1alpha1.ReasonNextHopsUnusable: "correct the routers that the message names; the others carry the packets",
 	networkv1alpha1.ReasonRangeOverlaps:    "change the range, or the other object that the message names",
 	networkv1alpha1.ReasonRangeOutside:     "give the pool ranges where the message says",
 	networkv1alpha1.ReasonRangeInUse:       "restore the range until the address is free: kubectl weft ip list shows its holder",

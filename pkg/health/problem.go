@@ -61,7 +61,7 @@ func Together(problems []networkv1alpha1.Problem) []networkv1alpha1.Problem {
 	}
 	for i, p := range kept {
 		if all := objects[kindOf(p)]; len(all) > 1 {
-			kept[i].Object, kept[i].Message = Cut(some(all)), Cut(fmt.Sprintf("%s, and the same of %d more", p.Message, len(all)-1))
+			kept[i].Object, kept[i].Message = Cut(NameSome(all)), Cut(fmt.Sprintf("%s, and the same of %d more", p.Message, len(all)-1))
 		}
 	}
 	return kept
@@ -86,7 +86,8 @@ func Text(p networkv1alpha1.Problem) string {
 	return Cut(p.Object + ": " + p.Message)
 }
 
-func some(names []string) string {
+// NameSome joins names, and counts those after the first few.
+func NameSome(names []string) string {
 	if len(names) <= namedObjects {
 		return strings.Join(names, ", ")
 	}

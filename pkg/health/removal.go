@@ -19,7 +19,7 @@ func Removing(reason, message string) metav1.Condition {
 func FinalizersRemain(finalizers []string) metav1.Condition {
 	return Removing(networkv1alpha1.ReasonFinalizersRemain,
 		fmt.Sprintf("the deletion removes nothing from any node; the ClusterNetwork waits for %s to remove the finalizer",
-			some(finalizers)))
+			NameSome(finalizers)))
 }
 
 // RemovalOf returns the condition Removing of a ClusterNetwork. It is nil while the ClusterNetwork is not being

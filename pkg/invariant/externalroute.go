@@ -13,7 +13,8 @@ import (
 // routeInvariants returns the invariants of ExternalRoutes.
 func routeInvariants() []Invariant {
 	return []Invariant{
-		{"RoutesOfSelected", "Exactly the pods that an ExternalRoute selects have routes to its routers.", routesOfSelected},
+		{"RoutesOfSelected", "Exactly the pods that an ExternalRoute selects have routes to its routers on the segment of their nodes.",
+			routesOfSelected},
 		{"RoutedNotTranslated", "The translation of a node leaves out exactly its pods with routers of their own.", routedNotTranslated},
 	}
 }
@@ -29,6 +30,9 @@ func (v *view) routed() (routes, inSets map[string]bool) {
 			continue
 		}
 		hops := facts.NextHopsOf(v.ExternalRoutes, labels, pod.Labels)
+		if nn := v.networks[pod.Spec.NodeName]; nn != nil {
+			hops = facts.Reachable(hops, nn)
+		}
 		for _, element := range addressesOf(v.owned[key][0]) {
 			for _, address := range element.Addresses {
 				for _, hop := range hops {

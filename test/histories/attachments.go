@@ -64,7 +64,7 @@ func (o *oracle) expectNetworks() {
 		}
 	}
 	for name, n := range o.podNetworks {
-		facts, err := facts.ParseNetwork(n)
+		read, err := facts.ParseNetwork(n)
 		if err != nil {
 			o.frozen[topology.PodNetworkKey(name)] = true
 			for node := range o.networks {
@@ -72,9 +72,10 @@ func (o *oracle) expectNetworks() {
 			}
 			continue
 		}
-		o.parsed[name] = facts
-		o.units = append(o.units, topology.PodNetworkUnit(facts))
-		o.expectParts(facts)
+		read.MTU = int(facts.NetworkMTU(n, facts.CarriedMTUsOf(n, o.cn.Spec.Encapsulation.Encryption, o.nodeNetworks())))
+		o.parsed[name] = read
+		o.units = append(o.units, topology.PodNetworkUnit(read))
+		o.expectParts(read)
 	}
 	var without []attachment
 	for i := range o.pods {

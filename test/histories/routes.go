@@ -127,19 +127,23 @@ func (o *oracle) nextHopsOf(pod *corev1.Pod) []facts.NextHop {
 	return hops
 }
 
+// nodeNetworks lists the NodeNetworks.
+func (o *oracle) nodeNetworks() (all []networkv1alpha1.NodeNetwork) {
+	for _, nn := range o.networks {
+		all = append(all, *nn)
+	}
+	return all
+}
+
 // checkRoutes checks that each ExternalRoute lists its routers, and says whether they are in use.
 func (o *oracle) checkRoutes() {
 	var pods []facts.RouterPod
 	for i := range o.pods {
 		pods = append(pods, facts.RouterPod{Pod: &o.pods[i], NamespaceLabels: o.labels[o.pods[i].Namespace]})
 	}
-	var nodes []networkv1alpha1.NodeNetwork
-	for _, nn := range o.networks {
-		nodes = append(nodes, *nn)
-	}
 	for i := range o.routes {
 		e := &o.routes[i]
-		hops, unusable, invalid := facts.ChooseNextHops(e, pods, nodes)
+		hops, unusable, invalid := facts.ChooseNextHops(e, pods, o.nodeNetworks())
 		want := networkv1alpha1.ReasonAsExpected
 		switch {
 		case invalid != nil:

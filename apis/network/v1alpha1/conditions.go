@@ -180,7 +180,7 @@ const (
 	// ReasonTunnelSilent: a node is ready, but its management port does not answer the operator's node through the
 	// network.
 	ReasonTunnelSilent = "TunnelSilent"
-	// ReasonMTUMismatch: a link is too small for the requested MTU, or links differ.
+	// ReasonMTUMismatch: a link is too small for the requested MTU, or links differ. Of a Network: its spec.mtu is not in effect.
 	ReasonMTUMismatch = "MTUMismatch"
 	// ReasonServiceNetworkMismatch: the API server assigns cluster IPs outside of serviceNetwork, or none from one of
 	// its networks.

@@ -97,7 +97,7 @@ type NetworkSpec struct {
 	ExcludeSubnets []CIDR `json:"excludeSubnets,omitempty"`
 
 	// mtu of the pods' interfaces, in bytes: at least 1280 if a subnet is IPv6. Omitted, it is that of the cluster
-	// network.
+	// network. A value that a node's link does not carry is not in effect: see status.mtu.
 	// +optional
 	// +kubebuilder:validation:Minimum=576
 	// +kubebuilder:validation:Maximum=65535
@@ -164,6 +164,11 @@ type PodNetworkStatus struct {
 	// attachments counts the interfaces of pods on the network.
 	// +optional
 	Attachments int32 `json:"attachments,omitempty"`
+
+	// mtu is the MTU in effect of pods' interfaces, if spec.mtu is set. It differs from spec.mtu while a node's link does not carry
+	// that: it is then the former MTU or, if that does not fit either, the largest MTU that all links carry.
+	// +optional
+	MTU int32 `json:"mtu,omitempty"`
 
 	// conditions: Ready is true when the network exists in the database and the selected namespaces have its
 	// definition.

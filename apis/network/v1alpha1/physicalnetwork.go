@@ -69,6 +69,9 @@ type NodePhysicalNetworkStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=15
 	Bridge string `json:"bridge,omitempty"`
+	// linkMTU is the MTU in bytes of the link to the physical network, or the smallest of the bridge's links.
+	// +optional
+	LinkMTU int32 `json:"linkMTU,omitempty"`
 	// message says why the physical network is not ready.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

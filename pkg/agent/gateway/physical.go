@@ -62,7 +62,7 @@ func (r *Gateway) connectAll(ctx context.Context, node *corev1.Node, spec networ
 		if other, taken := foreign[string(p.Name)]; taken && err == nil {
 			err = fmt.Errorf("another program has mapped the name to bridge %s in %s", other, vswitchdb.BridgeMappingsKey)
 		}
-		status.PhysicalNetworks = append(status.PhysicalNetworks, desired.PhysicalStatus(p.Name, bridge, err))
+		status.PhysicalNetworks = append(status.PhysicalNetworks, desired.PhysicalStatus(p.Name, bridge, r.linkMTU(ctx, bridge), err))
 		if err == nil {
 			r.physical.bridges[string(p.Name)] = bridge
 			continue
@@ -80,13 +80,32 @@ func (r *Gateway) connectAll(ctx context.Context, node *corev1.Node, spec networ
 }
 
 // ReportGatewayNetwork adds the gateway's bridge to the status' physical networks. It must be called after Apply.
-func (r *Gateway) ReportGatewayNetwork(status *networkv1alpha1.NodeNetworkStatus) {
+func (r *Gateway) ReportGatewayNetwork(ctx context.Context, status *networkv1alpha1.NodeNetworkStatus) {
 	shared := networkv1alpha1.GatewayPhysicalNetwork
 	status.PhysicalNetworks = slices.DeleteFunc(slices.Clone(status.PhysicalNetworks),
 		func(s networkv1alpha1.NodePhysicalNetworkStatus) bool { return s.Name == shared })
 	if status.Gateway != nil && status.Gateway.Bridge != "" {
-		status.PhysicalNetworks = append(status.PhysicalNetworks, desired.PhysicalStatus(shared, status.Gateway.Bridge, nil))
+		bridge := status.Gateway.Bridge
+		status.PhysicalNetworks = append(status.PhysicalNetworks, desired.PhysicalStatus(shared, bridge, r.linkMTU(ctx, bridge), nil))
 	}
+}
+
+// linkMTU returns the smallest MTU of a bridge's links that lead outside, in bytes. It is 0 if none is known.
+func (r *Gateway) linkMTU(ctx context.Context, bridge string) (smallest int) {
+	row, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Bridge{Name: bridge})
+	if !ok {
+		return 0
+	}
+	interfaces, err := r.interfacesOf(ctx, row)
+	if err != nil {
+		return 0 // the bridge's next change enqueues another reconciliation
+	}
+	for _, i := range interfaces {
+		if i.MTU != nil && i.Name != bridge && leadsOutside(i) && (smallest == 0 || *i.MTU < smallest) {
+			smallest = *i.MTU
+		}
+	}
+	return smallest
 }
 
 // mapBridges writes ovn-bridge-mappings: the gateway's bridge, which may be empty, and the physical networks' bridges.

@@ -183,7 +183,7 @@ func (r *Reconciler) apply(ctx context.Context, node *corev1.Node, nn *networkv1
 	if encrypted := r.applyIPsec(ctx, spec.Encryption, &h.Status); spec.Encryption != "" {
 		h.Notes = append(h.Notes, encrypted)
 	}
-	r.Gateway.ReportGatewayNetwork(&h.Status)
+	r.Gateway.ReportGatewayNetwork(ctx, &h.Status)
 	if r.OVS.Connected() {
 		h.Status.Move = r.Gateway.Move()
 	}
