@@ -67,6 +67,8 @@ func (h *host) step(ctx context.Context, step Step) error {
 		return cni.Unguard(s.Link)
 	case Settings:
 		return h.applySettings(ctx, s)
+	case Promiscuous:
+		return applyPromiscuous(s)
 	case Carries:
 		return h.carry(s.Link, s.Layer3)
 	case RuleCopies:
@@ -124,6 +126,19 @@ func applyFeatures(s Features) error {
 	}
 	defer tool.Close()
 	return tool.Change(s.Link, change)
+}
+
+func applyPromiscuous(s Promiscuous) error {
+	found, err := netlink.LinkByName(s.Link)
+	switch {
+	case err != nil:
+		return err
+	case found.Attrs().RawFlags&unix.IFF_PROMISC != 0 == s.On:
+		return nil
+	case s.On:
+		return netlink.SetPromiscOn(found)
+	}
+	return netlink.SetPromiscOff(found)
 }
 
 func (h *host) applySettings(ctx context.Context, s Settings) error {

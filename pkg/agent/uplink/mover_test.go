@@ -89,6 +89,32 @@ func TestReleaseRestoresTheLink(t *testing.T) {
 	}
 }
 
+// ovs-vswitchd takes back the promiscuous mode of a link only if it has set it since its own start. A release restores the mode
+// that the link had, also after a restart of ovs-vswitchd.
+func TestReleaseRestoresThePromiscuousMode(t *testing.T) {
+	for _, was := range []bool{false, true} {
+		t.Run(fmt.Sprint(was), func(t *testing.T) {
+			w := newWorld(t)
+			found, err := netlink.LinkByName(nic)
+			must(t, err)
+			if was {
+				must(t, netlink.SetPromiscOn(found))
+			}
+			w.move()
+			w.ovs.KillSwitch()
+			w.ovs.RunSwitch()
+			must(t, w.mover().Release(context.Background()))
+			w.eventually(func() error {
+				found, err := netlink.LinkByName(nic)
+				if err == nil && (found.Attrs().RawFlags&unix.IFF_PROMISC != 0) != was {
+					err = fmt.Errorf("the link is promiscuous: %t, before it was: %t", !was, was)
+				}
+				return err
+			})
+		})
+	}
+}
+
 // After each step of a move, the process dies, and the guard must restore the node.
 func TestTheGuardUndoesAMoveWhoseProcessDied(t *testing.T) {
 	w := newWorld(t)

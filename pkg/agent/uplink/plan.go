@@ -19,6 +19,8 @@ type Snapshot struct {
 	MTU int `json:"mtu"`
 	// Down reports whether the link was down.
 	Down bool `json:"down,omitempty"`
+	// Promiscuous reports whether the host had switched the promiscuous mode on.
+	Promiscuous bool `json:"promiscuous,omitempty"`
 	// AddrGenMode selects how the kernel makes link-local addresses (IN6_ADDR_GEN_MODE_* of linux/if_link.h).
 	AddrGenMode int `json:"addrGenMode"`
 	// Sysctls are the link's relevant settings in net.ipv4.conf and net.ipv6.conf, such as "ipv6/accept_ra" -> "1".
@@ -83,6 +85,11 @@ type (
 		Sysctls     map[string]string
 		Up, Down    bool
 	}
+	// Promiscuous switches a link's promiscuous mode on or off. It says nothing of what the kernel's datapath holds.
+	Promiscuous struct {
+		Link string
+		On   bool
+	}
 	// Carries gives a link these addresses, routes and neighbours, and removes all others.
 	Carries struct {
 		Link string
@@ -108,6 +115,9 @@ func (s Rows) String() string {
 func (s Features) String() string { return "offloads of " + s.Link }
 func (s Guarded) String() string  { return fmt.Sprintf("guard of %s %t", s.Link, s.On) }
 func (s Settings) String() string { return "settings of " + s.Link }
+func (s Promiscuous) String() string {
+	return fmt.Sprintf("promiscuous mode of %s %t", s.Link, s.On)
+}
 func (s Carries) String() string {
 	return fmt.Sprintf("%s carries %d addresses", s.Link, len(s.Addresses))
 }
@@ -176,6 +186,8 @@ func Undo(s Snapshot, from Target, sameBoot bool) []Step {
 		Settings{Link: s.Link, MTU: s.MTU, AddrGenMode: addrGenNone, Sysctls: s.Sysctls, Up: true},
 		Carries{s.Link, s.Layer3},
 		Settings{Link: s.Link, MTU: s.MTU, AddrGenMode: s.AddrGenMode, Sysctls: s.Sysctls, Up: !s.Down, Down: s.Down},
+		// ovs-vswitchd takes the mode back only if it has set it since its own start
+		Promiscuous{s.Link, s.Promiscuous},
 		Features{s.Link, s.Features})
 }
 

@@ -31,6 +31,8 @@ func (m model) do(steps ...Step) {
 			}
 		case Settings:
 			m["settings "+s.Link] = fmt.Sprint(s.AddrGenMode, s.Sysctls, s.Up, s.Down)
+		case Promiscuous:
+			m["promiscuous "+s.Link] = fmt.Sprint(s.On)
 		case Carries:
 			m["carries "+s.Link] = fmt.Sprint(s.Layer3)
 		case RuleCopies:
@@ -58,7 +60,7 @@ func TestUndoBringsBackTheHostFromAnyPoint(t *testing.T) {
 			to := Target{Bridge: bridge, Datapath: datapath, Uplink: uplink}
 			begin := model{}
 			begin.do(Settings{Link: nic, AddrGenMode: s.AddrGenMode, Sysctls: s.Sysctls, Up: !s.Down, Down: s.Down},
-				Carries{nic, s.Layer3}, Features{nic, s.Features})
+				Carries{nic, s.Layer3}, Promiscuous{nic, s.Promiscuous}, Features{nic, s.Features})
 			move, undo := Move(s, to), Undo(s, to, true)
 			for k := range len(move) + 1 {
 				for j := range len(undo) + 1 {

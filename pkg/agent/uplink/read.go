@@ -40,7 +40,7 @@ func takeSnapshot(name string, features bool) (Snapshot, error) {
 	}
 	on := link{found.Attrs().Index, name}
 	s := Snapshot{Link: name, MAC: found.Attrs().HardwareAddr.String(), MTU: found.Attrs().MTU,
-		Down: found.Attrs().Flags&net.FlagUp == 0}
+		Down: found.Attrs().Flags&net.FlagUp == 0, Promiscuous: found.Attrs().RawFlags&unix.IFF_PROMISC != 0}
 	if s.Layer3, err = readLayer3(on); err == nil {
 		_, err = readRoutes(on, newRoute) // refuses routes that cannot move; later reads skip them
 	}
