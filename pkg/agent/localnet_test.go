@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -343,6 +344,52 @@ func TestAPhysicalNetworkThatANodeLacks(t *testing.T) {
 	if _, ok := ovndb.Find(n.rows, &vswitchdb.Bridge{Name: "br-own"}); !ok {
 		t.Error("the administrator's bridge is gone")
 	}
+}
+
+// named returns a name with what it is the name of, or "".
+func named(name, what string) string {
+	if name == "" {
+		return ""
+	}
+	return what + name
+}
+
+// A wrong link or bridge of a physical network changes nothing for the pods of the node, also over a restart of the agent. The condition
+// names it. A right one replaces the former bridge, whose link comes back.
+func TestAWrongPhysicalNetworkChangesNothing(t *testing.T) {
+	n := readyNodeWith(t, nil)
+	n.stopAgent()
+	n.options = func(o *agent.Options) { o.Mover = n.newMover() }
+	n.startAgent()
+	n.plugTrunk()
+	dc := networkv1alpha1.NodePhysicalNetwork{Name: "dc", Link: segmentNIC}
+	n.setPhysical(dc)
+	n.wantPhysical("dc " + segmentBridge)
+	for _, wrong := range []networkv1alpha1.NodePhysicalNetwork{{Name: "dc", Link: "nic55"}, {Name: "dc", Bridge: "br-none"},
+		{Name: "dc", Link: "nic56"}} {
+		n.setPhysical(wrong)
+		n.wantPhysical(fmt.Sprintf("dc: %s%s: ", named(wrong.Link, "link "), named(wrong.Bridge, "bridge ")))
+		c := meta.FindStatusCondition(n.status().Conditions, networkv1alpha1.ConditionPhysicalNetworksReady)
+		if p := n.status().PhysicalNetworks[0]; c.Status != metav1.ConditionFalse || p.Bridge != segmentBridge ||
+			!strings.Contains(c.Message, cmp.Or(wrong.Link, wrong.Bridge)) || !strings.Contains(c.Message, "brnic5 stays connected") {
+			t.Errorf("physical network %+v, condition %+v", p, c)
+		}
+		if _, ok := ovndb.Find(n.rows, &vswitchdb.Bridge{Name: segmentBridge}); !ok || n.mappings() != "dc:brnic5" {
+			t.Fatalf("with %+v the mappings are %q", wrong, n.mappings())
+		}
+		n.stopAgent()
+		n.startAgent()
+	}
+	n.setPhysical(dc)
+	n.wantPhysical("dc " + segmentBridge)
+	n.ovs.Ctl("add-br", "br-own", "--", "set", "Bridge", "br-own", "datapath_type="+ovndbtest.Datapath(n))
+	n.setPhysical(networkv1alpha1.NodePhysicalNetwork{Name: "dc", Bridge: "br-own"})
+	n.wantPhysical("dc br-own")
+	n.wantMappings("dc:br-own")
+	n.until("no bridge of the former link", func() error {
+		_, left := ovndb.Find(n.rows, &vswitchdb.Bridge{Name: segmentBridge})
+		return isTrue(!left, segmentBridge+" is left")
+	})
 }
 
 // A missing NodeNetwork leaves the links where they are. The removal of Weft restores them, and leaves only the mappings

@@ -62,6 +62,10 @@ func (r *Gateway) connectAll(ctx context.Context, node *corev1.Node, spec networ
 		if other, taken := foreign[string(p.Name)]; taken && err == nil {
 			err = fmt.Errorf("another program has mapped the name to bridge %s in %s", other, vswitchdb.BridgeMappingsKey)
 		}
+		if former, ok := r.formerBridge(ids, foreign, p); err != nil && ok {
+			bridge, err = former, fmt.Errorf("%w; until then bridge %s stays connected", err, former)
+			r.physical.bridges[string(p.Name)] = former
+		}
 		status.PhysicalNetworks = append(status.PhysicalNetworks, desired.PhysicalStatus(p.Name, bridge, r.linkMTU(ctx, bridge), err))
 		if err == nil {
 			r.physical.bridges[string(p.Name)] = bridge
@@ -77,6 +81,17 @@ func (r *Gateway) connectAll(ctx context.Context, node *corev1.Node, spec networ
 		return cmp.Or(reason, networkv1alpha1.ReasonHostError), errors.Join(failed, err)
 	}
 	return reason, failed
+}
+
+// formerBridge returns the bridge that the agent has mapped a physical network to, if the spec wants another link or bridge now. The
+// pods of the node keep it until the node has the other one.
+func (r *Gateway) formerBridge(ids, foreign map[string]string, p networkv1alpha1.NodePhysicalNetwork) (former string, ok bool) {
+	former = desired.BridgeTo(ids, string(p.Name))
+	if _, taken := foreign[string(p.Name)]; taken || former == "" || former == cmp.Or(p.Bridge, uplink.BridgeName(p.Link)) {
+		return "", false
+	}
+	_, ok = ovndb.Find(r.OVS.Conn, &vswitchdb.Bridge{Name: former})
+	return former, ok
 }
 
 // ReportGatewayNetwork adds the gateway's bridge to the status' physical networks. It must be called after Apply.
@@ -188,7 +203,8 @@ func (r *Gateway) isWhole(b uplink.Bridge) bool {
 	return hostnet.HasAddress(b.Name)
 }
 
-// releasePhysical restores the links that were moved for physical networks that the spec no longer has.
+// releasePhysical restores the links that were moved for physical networks that the spec no longer has, and whose bridge no physical
+// network keeps.
 func (r *Gateway) releasePhysical(spec networkv1alpha1.NodeNetworkSpec) error {
 	if r.uplinks.mover == nil {
 		return nil
@@ -196,7 +212,8 @@ func (r *Gateway) releasePhysical(spec networkv1alpha1.NodeNetworkSpec) error {
 	ledgers, err := r.uplinks.mover.Ledgers()
 	for _, l := range ledgers {
 		used := func(p networkv1alpha1.NodePhysicalNetwork) bool { return p.Link == l.Snapshot.Link }
-		if !l.Target.Physical || slices.ContainsFunc(spec.PhysicalNetworks, used) {
+		kept := slices.Contains(slices.Collect(maps.Values(r.physical.bridges)), uplink.BridgeName(l.Snapshot.Link))
+		if !l.Target.Physical || kept || slices.ContainsFunc(spec.PhysicalNetworks, used) {
 			continue
 		}
 		outcome := r.uplinks.attempt("give back "+l.Snapshot.Link, func() error {
