@@ -142,7 +142,7 @@ func TestIPAMClaimsThatCannotBeHad(t *testing.T) {
 	} {
 		name := fmt.Sprint("refused", i)
 		w.requesting(name, "n1", c.annotation)
-		w.says(w.event(name, "FailedNetworkAllocation"), c.want)
+		w.event(name, "FailedNetworkAllocation", c.want) // an earlier one says that the claim does not exist, if it came after the pod
 	}
 	w.wantPorts(map[string]string{})
 	w.requesting("asking", "n1", `[{"name":"blue","ips":["10.100.0.77"],"ipam-claim-reference":"vm"}]`)

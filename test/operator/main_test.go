@@ -9,12 +9,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -109,11 +115,50 @@ func run(m *testing.M) (code int, err error) {
 	if err := watch(ctx); err != nil {
 		return 0, err
 	}
+	if err := withoutHostPrefixRule(ctx); err != nil {
+		return 0, fmt.Errorf("CustomResourceDefinition of Networks: %w", err)
+	}
 	adminConfig = restConfig
 	if restConfig, err = rbac.As(ctx, restConfig, "operator", "default"); err != nil {
 		return 0, err
 	}
 	return m.Run(), nil
+}
+
+// withoutHostPrefixRule removes the CEL rule for hostPrefix from Networks, as in former versions, so that tests can store a Network that
+// the operator cannot read.
+func withoutHostPrefixRule(ctx context.Context) error {
+	definition := &unstructured.Unstructured{}
+	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	if err := api.Get(ctx, client.ObjectKey{Name: "networks." + networkv1alpha1.GroupName}, definition); err != nil {
+		return err
+	}
+	versions, _, err := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	if err != nil {
+		return err
+	}
+	version, _ := versions[0].(map[string]any)
+	path := []string{"schema", "openAPIV3Schema", "properties", "spec", "x-kubernetes-validations"}
+	rules, _, err := unstructured.NestedSlice(version, path...)
+	if err != nil {
+		return err
+	}
+	kept := slices.DeleteFunc(slices.Clone(rules), func(rule any) bool {
+		return strings.Contains(fmt.Sprint(rule), "subnets: hostPrefix, ")
+	})
+	if len(kept) != len(rules)-1 {
+		return fmt.Errorf("%d of %d rules are left", len(kept), len(rules))
+	}
+	if err := errors.Join(unstructured.SetNestedSlice(version, kept, path...),
+		unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions"), api.Update(ctx, definition)); err != nil {
+		return err
+	}
+	stored := &networkv1alpha1.Network{}
+	stored.Name, stored.Spec = "stored", routed()
+	invalidate(stored)
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		return api.Create(ctx, stored.DeepCopy(), client.DryRunAll) == nil, nil
+	})
 }
 
 // watch creates the API server's client and the cache view.

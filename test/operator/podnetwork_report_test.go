@@ -31,7 +31,7 @@ func routed() networkv1alpha1.NetworkSpec {
 		Subnets: []networkv1alpha1.NetworkSubnet{{CIDR: "10.101.0.0/16", HostPrefix: 24}}}
 }
 
-// invalidate gives a Layer3 Network a spec that the API server admits and the operator cannot read.
+// invalidate gives a Layer3 Network a spec that the operator cannot read. An API server with the present rules does not admit it.
 func invalidate(n *networkv1alpha1.Network) {
 	n.Spec.Subnets = append(n.Spec.Subnets, networkv1alpha1.NetworkSubnet{CIDR: "fd00:101::/48", HostPrefix: 12})
 }

@@ -196,7 +196,8 @@ func TestMultusAttaches(t *testing.T) {
 	provider(networkv1alpha1.AttachmentProviderWeft, true)
 }
 
-// A namespace that a Network does not select has no definition, and its pods get no port by another's.
+// A namespace that a Network does not select has no definition, and its pods get no port. A pod that has one keeps it, and the Network's
+// condition names the namespace.
 func TestNetworksSelectNamespaces(t *testing.T) {
 	w := newWorld(t)
 	w.start()
@@ -210,9 +211,11 @@ func TestNetworksSelectNamespaces(t *testing.T) {
 	patch(w, n, func(n *networkv1alpha1.Network) {
 		n.Spec.Namespaces = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}
 	})
-	w.wantPorts(map[string]string{})
 	w.until(func() error { return isGone(definition) })
-	w.says(w.event("web", "FailedNetworkAllocation"), "default/blue@net1", "does not")
+	w.awaitNetwork(n, networkv1alpha1.ReasonNamespacesInUse)
+	w.requesting("late", "n1", "blue")
+	w.says(w.event("late", "FailedNetworkAllocation"), "default/blue@net1", "does not")
+	w.wantPorts(map[string]string{"blue_default_web_net1": "10.100.0.1"})
 }
 
 // A pod whose request cannot be read keeps its port as long as its node, whose addresses another node may be given.

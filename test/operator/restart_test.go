@@ -147,12 +147,22 @@ func TestFirstReportWaitsForTheDatabase(t *testing.T) {
 	w.firstReports(cn, &slowDatabase{failure: errors.New("connection refused")}, networkv1alpha1.ReasonDatabaseUnavailable)
 }
 
+// withoutIndexes lists all objects instead of the objects of an index.
+type withoutIndexes struct{ client.Client }
+
+func (c withoutIndexes) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return c.Client.List(ctx, list, slices.DeleteFunc(slices.Clone(options), func(o client.ListOption) bool {
+		_, isIndex := o.(client.MatchingFields)
+		return isIndex
+	})...)
+}
+
 // firstReports reconciles the ClusterNetwork in a new process, and compares the reasons of its condition Ready. The
 // database is disconnected after the first.
 func (w *world) firstReports(cn *networkv1alpha1.ClusterNetwork, db *slowDatabase, reasons ...string) {
 	t := w.T
 	w.Helper()
-	r := &network.Reconciler{Client: api, Database: db, Addresses: db, Floating: claim.New(api, api, time.Now)}
+	r := &network.Reconciler{Client: withoutIndexes{api}, Database: db, Addresses: db, Floating: claim.New(api, api, time.Now)}
 	for _, want := range reasons {
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: network.Name}); err != nil {
 			t.Fatal(err)

@@ -163,8 +163,8 @@ func (w *world) until(wrong func() error) {
 	poll.Wait{Timeout: patience, Interval: poll.SlowInterval, Changes: news.coming}.Eventually(w, wrong)
 }
 
-// event waits for an event about an object and returns its text.
-func (w *world) event(name, reason string) (note string) {
+// event waits for an event about an object, with all words in its text, and returns the text.
+func (w *world) event(name, reason string, words ...string) (note string) {
 	w.Helper()
 	w.until(func() error {
 		var list eventsv1.EventList
@@ -172,12 +172,13 @@ func (w *world) event(name, reason string) (note string) {
 			return err
 		}
 		for _, e := range list.Items {
-			if e.Regarding.Name == name && e.Reason == reason {
+			lacks := func(word string) bool { return !strings.Contains(e.Note, word) }
+			if e.Regarding.Name == name && e.Reason == reason && !slices.ContainsFunc(words, lacks) {
 				note = e.Note
 				return nil
 			}
 		}
-		return fmt.Errorf("no event %s of %s", reason, name)
+		return fmt.Errorf("no event %s of %s with %q", reason, name, words)
 	})
 	return note
 }
