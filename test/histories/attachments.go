@@ -397,6 +397,9 @@ func (o *oracle) checkPodNetworks() {
 		if o.isOutgrown(name) {
 			want = networkv1alpha1.ReasonNamespacesInUse
 		}
+		if read, valid := o.parsed[name]; valid && int32(read.MTU) != n.Spec.MTU {
+			want = networkv1alpha1.ReasonMTUMismatch
+		}
 		if !o.isConnected(n) {
 			want = networkv1alpha1.ReasonPhysicalNetworkUnknown
 		}
