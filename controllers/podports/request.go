@@ -10,7 +10,6 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -108,7 +107,7 @@ func (r *Reconciler) checkNamespace(ctx context.Context, o *networkv1alpha1.Netw
 	if err != nil {
 		return refuse("Network %s: spec.namespaces: %w", o.Name, err)
 	}
-	if !selector.Matches(labels.Set(in)) {
+	if !selector.Matches(in) {
 		return refuse("Network %s does not select namespace %s", o.Name, namespace)
 	}
 	return nil

@@ -60,7 +60,7 @@ func TestNetworkFieldsAgree(t *testing.T) {
 		"IPv6 with the smallest MTU":  {spec: `{topology: Layer2, subnets: [{cidr: "fd00:1::/64"}], mtu: 1280}`},
 		"a small MTU without Weft":    {spec: `{topology: Layer2, ipam: None, mtu: 600}`},
 		"IPv6 with the cluster's MTU": {spec: `{topology: Layer2, subnets: [{cidr: "fd00:1::/64"}]}`},
-		"parts of nodes": {spec: `{topology: Layer3, subnets: [{cidr: 10.1.0.0/16}, {cidr: "fd00:1::/48"}]}`},
+		"parts of nodes":              {spec: `{topology: Layer3, subnets: [{cidr: 10.1.0.0/16}, {cidr: "fd00:1::/48"}]}`},
 		"small parts of nodes": {spec: `{topology: Layer3, subnets: [{cidr: 10.1.0.0/28, hostPrefix: 29},
 			{cidr: "fd00:1::/64", hostPrefix: 112}]}`},
 		"no parts on one switch": {spec: `{topology: Layer2, subnets: [{cidr: 10.1.0.0/24}, {cidr: "fd00:1::/64"}]}`},

@@ -153,7 +153,7 @@ func (r *Gateway) giveBack(gateway networkv1alpha1.NodeGateway) error {
 	}
 	bridges, err := r.uplinks.mover.Bridges()
 	for _, b := range bridges {
-		if b.Alone && !(isApart(gateway) && isNamed(gateway, b)) {
+		if b.Alone && (!isApart(gateway) || !isNamed(gateway, b)) {
 			_ = r.restore(b) // until it is restored, its end and RetryMove enqueue a reconciliation
 		}
 	}
