@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 )
 
 // computed returns the spec with all defaults: the API server's, and defaults that depend on other fields or on
@@ -74,7 +75,7 @@ func (f statusInput) common(of func(networkv1alpha1.NodeNetworkStatus) string) (
 	byName := f.byName()
 	for i := range f.nodes {
 		nn := byName[f.nodes[i].Name]
-		if isLost(&f.nodes[i]) {
+		if facts.IsSilent(&f.nodes[i]) {
 			continue
 		}
 		if nn == nil || of(nn.Status) == "" || version != "" && of(nn.Status) != version {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
 )
 
@@ -93,6 +94,7 @@ func fitProblems(name string, f statusInput) (found []networkv1alpha1.Problem) {
 		reason, message string
 	}{
 		{networkv1alpha1.AreaNodes, networkv1alpha1.ReasonUplinkRolledBack, rolledBack(f.networks)},
+		{networkv1alpha1.AreaNodes, networkv1alpha1.ReasonGatewayStopped, stoppedGateway(f.gateway, f.nodes, f.networks)},
 		{networkv1alpha1.AreaTopology, networkv1alpha1.ReasonMTUMismatch, f.mtu},
 		{networkv1alpha1.AreaTopology, networkv1alpha1.ReasonServiceNetworkMismatch, f.services},
 		{networkv1alpha1.AreaTopology, networkv1alpha1.ReasonInvariantViolated, violated},
@@ -115,7 +117,7 @@ func nodeProblems(f statusInput) (found ofNodes) {
 	slices.SortFunc(nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	for i := range nodes {
 		name := nodes[i].Name
-		if isLost(&nodes[i]) {
+		if facts.IsSilent(&nodes[i]) {
 			found.unready = append(found.unready, health.New(networkv1alpha1.AreaNodes, networkv1alpha1.StateDegraded,
 				networkv1alpha1.ReasonNodeLost, "Node/"+name,
 				fmt.Sprintf("Kubernetes receives no heartbeats from the kubelet of node %s", name)))
@@ -163,7 +165,7 @@ func (f statusInput) southboundAway() bool {
 	byName, speaking := f.byName(), 0
 	for i := range f.nodes {
 		nn := byName[f.nodes[i].Name]
-		if nn == nil || isLost(&f.nodes[i]) {
+		if nn == nil || facts.IsSilent(&f.nodes[i]) {
 			continue
 		}
 		c := meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionControllerReady)

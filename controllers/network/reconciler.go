@@ -321,7 +321,7 @@ func after(delay time.Duration) handler.Funcs {
 func lossChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || isLost(before) != isLost(after) || addressesChanged(e)
+	return !ok || !ok2 || facts.IsSilent(before) != facts.IsSilent(after) || addressesChanged(e)
 }
 
 // healthChanged passes updates of a NodeNetwork that affect the ClusterNetwork's status.

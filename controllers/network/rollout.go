@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
 )
 
@@ -44,7 +45,7 @@ func rollout(f statusInput) []networkv1alpha1.Problem {
 	var others []string
 	for i := range f.nodes {
 		nn := byName[f.nodes[i].Name]
-		if nn == nil || nn.Status.Chassis == "" || isLost(&f.nodes[i]) || nn.Status.AgentVersion == f.version {
+		if nn == nil || nn.Status.Chassis == "" || facts.IsSilent(&f.nodes[i]) || nn.Status.AgentVersion == f.version {
 			continue
 		}
 		others = append(others, fmt.Sprintf("%s (%s)", nn.Name, orUnknown(nn.Status.AgentVersion)))

@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
@@ -56,6 +57,7 @@ type statusInput struct {
 	outdated    *networkv1alpha1.OutdatedPods // pods whose addresses differ from a new pod's; may be nil
 	// what the removal of the network waits for; nil if the ClusterNetwork is not being deleted
 	removing *metav1.Condition
+	gateway  networkv1alpha1.Gateway // of the spec
 }
 
 // status computes the ClusterNetwork's status.
@@ -70,7 +72,7 @@ func status(cn *networkv1alpha1.ClusterNetwork, f statusInput) networkv1alpha1.C
 		want.Addresses, want.AddressesFree = counts, free
 	}
 	want.Drift, want.Refused, want.OutdatedPods = f.drift, refusals(f.objects), f.outdated
-	f.removing = health.RemovalOf(cn)
+	f.removing, f.gateway = health.RemovalOf(cn), cn.Spec.Gateway
 	problems := problemsOf(cn.Name, f)
 	want.Areas, want.Problems = health.Areas(problems, well(want)), problems[:min(len(problems), networkv1alpha1.MaxProblems)]
 	want.Computed, want.Versions = computed(cn.Spec, want.MTU), versions(cn.Status.Versions, f)
@@ -140,6 +142,37 @@ func rolledBack(networks []networkv1alpha1.NodeNetwork) string {
 	return text
 }
 
+// stoppedGateway names the nodes on which a changed gateway does not work, and the nodes that keep their former gateway for that reason.
+func stoppedGateway(gateway networkv1alpha1.Gateway, nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) string {
+	labelsOf := make(map[string]labels.Set, len(nodes))
+	for i := range nodes {
+		labelsOf[nodes[i].Name] = nodes[i].Labels
+	}
+	var failed, waiting, fields []string
+	for i := range networks {
+		nn := &networks[i]
+		if text := facts.FailedGateway(nn); text != "" {
+			failed = append(failed, text)
+		}
+		wanted, err := facts.NodeGateway(gateway, labelsOf[nn.Name])
+		if err != nil {
+			return "" // all nodes stay unchanged
+		}
+		if changed := facts.GatewayChange(nn.Spec.Gateway, wanted); len(changed) > 0 && nn.Spec.Gateway.Mode != "" {
+			waiting = append(waiting, nn.Name)
+			fields = append(fields, changed...)
+		}
+	}
+	if len(failed) == 0 || len(waiting) == 0 {
+		return ""
+	}
+	for _, list := range [][]string{failed, waiting, fields} {
+		slices.Sort(list)
+	}
+	return fmt.Sprintf("the changed %s of spec.gateway: %s; until that is settled these nodes keep their former gateway: %s",
+		strings.Join(slices.Compact(fields), ", "), nameSome(failed), nameSome(waiting))
+}
+
 // databaseReason returns the reason for a refusal of the database.
 func databaseReason(err error) string {
 	var old *ovndb.SchemaError
@@ -174,7 +207,7 @@ func countReady(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) (re
 	}
 	for i := range nodes {
 		switch name := nodes[i].Name; {
-		case isLost(&nodes[i]):
+		case facts.IsSilent(&nodes[i]):
 			waiting = append(waiting, name+" (kubelet is silent)")
 		case byName[name]:
 			ready++
@@ -184,16 +217,6 @@ func countReady(nodes []corev1.Node, networks []networkv1alpha1.NodeNetwork) (re
 	}
 	slices.Sort(waiting)
 	return ready, waiting
-}
-
-// isLost reports whether kubelet's heartbeats of a node stopped. Its agent's last report may then be outdated.
-func isLost(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionUnknown
-		}
-	}
-	return false
 }
 
 func isReady(conditions []metav1.Condition) bool {

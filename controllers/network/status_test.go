@@ -186,3 +186,32 @@ func TestARemovalIsInTheStatus(t *testing.T) {
 		})
 	}
 }
+
+// A changed gateway that does not work on a node is a problem of the cluster while other nodes keep their former one.
+func TestAStoppedGatewayIsNamed(t *testing.T) {
+	node := func(name string, snat networkv1alpha1.SNATPolicy, reason string) networkv1alpha1.NodeNetwork {
+		nn := networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		nn.Spec.Gateway = networkv1alpha1.NodeGateway{Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: snat,
+			Unconfirmed: snat == networkv1alpha1.SNATNone}
+		nn.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionGatewayReady, Status: metav1.ConditionFalse,
+			Reason: reason, Message: "silent"}}
+		return nn
+	}
+	const silent, waits = networkv1alpha1.ReasonNextHopsUnusable, networkv1alpha1.ReasonWaitingForTopology
+	failed, changing := node("a", networkv1alpha1.SNATNone, silent), node("a", networkv1alpha1.SNATNone, waits)
+	waiting := []networkv1alpha1.NodeNetwork{node("b", networkv1alpha1.SNATNode, waits), node("c", networkv1alpha1.SNATNode, silent)}
+	for name, test := range map[string]struct {
+		networks []networkv1alpha1.NodeNetwork
+		want     string
+	}{
+		"stopped": {append(waiting, failed), "the changed snat of spec.gateway: node a: silent; until that is settled these nodes keep their " +
+			"former gateway: b, c"},
+		"under way":  {append(waiting, changing), ""},
+		"everywhere": {[]networkv1alpha1.NodeNetwork{failed}, ""},
+		"no change":  {waiting[:1], ""},
+	} {
+		if got := stoppedGateway(networkv1alpha1.Gateway{SNAT: networkv1alpha1.SNATNone}, nil, test.networks); got != test.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
 )
 
@@ -32,7 +33,7 @@ func (f statusInput) reachable() map[string]netip.Addr {
 	for i := range f.nodes {
 		name := f.nodes[i].Name
 		nn := byName[name]
-		if nn == nil || isLost(&f.nodes[i]) || !isReady(nn.Status.Conditions) || len(nn.Spec.ManagementPort.Addresses) == 0 {
+		if nn == nil || facts.IsSilent(&f.nodes[i]) || !isReady(nn.Status.Conditions) || len(nn.Spec.ManagementPort.Addresses) == 0 {
 			continue
 		}
 		if address, err := nn.Spec.ManagementPort.Addresses[0].Prefix(); err == nil {

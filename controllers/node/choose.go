@@ -18,7 +18,7 @@ import (
 	"github.com/weft-network/weft/pkg/ipam"
 )
 
-// ensure creates or completes the node's NodeNetwork. At most maxMoving nodes may move their links at a time.
+// ensure creates or completes the node's NodeNetwork. At most maxMoving nodes may move their links, or change their gateway, at a time.
 func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan facts.Plan, settings facts.Settings,
 	maxMoving int32) (*networkv1alpha1.NodeNetwork, error) {
 	if r.Begun != nil { // before, the former subnet of a node whose NodeNetwork was deleted is not known
@@ -52,6 +52,9 @@ func (r *Reconciler) choose(ctx context.Context, node *corev1.Node, plan facts.P
 	r.choosing.Lock()
 	defer r.choosing.Unlock()
 	if nn, found, err = r.get(ctx, node); err != nil {
+		return nil, false, spec, err
+	}
+	if settings.Gateway, err = r.gatewayInTurn(ctx, node, nn, settings.Gateway, maxMoving); err != nil {
 		return nil, false, spec, err
 	}
 	if settings.Gateway.Move, err = r.turn(ctx, nn, maxMoving); err != nil {

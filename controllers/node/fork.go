@@ -7,4 +7,5 @@ func (r *Reconciler) rememberFrom(origin *Reconciler) {
 	origin.mu.Lock()
 	defer origin.mu.Unlock()
 	r.assigned, r.waiting, r.caughtUp = maps.Clone(origin.assigned), maps.Clone(origin.waiting), origin.caughtUp
+	r.waitingForGateway = maps.Clone(origin.waitingForGateway)
 }

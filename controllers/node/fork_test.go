@@ -9,7 +9,7 @@ import (
 
 // State that a fork lacks would silently make plans wrong. Shared state would make plans change the network.
 func TestForkHasAMemoryOfItsOwn(t *testing.T) {
-	r := &Reconciler{caughtUp: true}
+	r := &Reconciler{caughtUp: true, waitingForGateway: map[string]bool{"n1": true}}
 	r.remember("n1", networkv1alpha1.NodeNetworkSpec{NodeID: 1})
 	r.wait("n2", true)
 	fork := &Reconciler{}

@@ -84,6 +84,8 @@ type Reconciler struct {
 	// node -> last spec, which may not be in the cache yet or be deleted by hand
 	assigned map[string]networkv1alpha1.NodeNetworkSpec
 	waiting  map[string]bool // nodes that found no subnet -> they have no NodeNetwork
+	// waitingForGateway are the nodes that keep their former spec.gateway until it is their turn.
+	waitingForGateway map[string]bool
 	// the cache has all NodeNetworks that existed when this process read past it
 	caughtUp bool
 }
@@ -168,7 +170,7 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 	applied := r.apply(ctx, nn, plan)
 	var reportErr error
 	if !r.Zone.Elsewhere(nn) {
-		reportErr = r.report(ctx, nn, applied)
+		reportErr = r.report(ctx, nn, applied, gateway)
 	}
 	if ovndb.IsPending(applied) {
 		applied = nil // the engine retries by itself
@@ -303,6 +305,7 @@ func (r *Reconciler) forget(name string) []string {
 	defer r.mu.Unlock()
 	delete(r.assigned, name)
 	delete(r.waiting, name)
+	delete(r.waitingForGateway, name)
 	waiting := slices.Sorted(maps.Keys(r.waiting))
 	r.waiting = nil
 	return waiting

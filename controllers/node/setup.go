@@ -120,14 +120,14 @@ func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []reconcile.
 	return requests
 }
 
-// nodeChanged passes changes of labels, of addresses, of our condition and of the startup taint. It ignores kubelet's
-// heartbeats.
+// nodeChanged passes changes of labels, of addresses, of our condition and of the startup taint, and that kubelet is silent. It ignores
+// other heartbeats.
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
 	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) || startupTaints(before) != startupTaints(after) ||
 		!slices.Equal(facts.InternalIPs(before), facts.InternalIPs(after)) ||
-		!equality.Semantic.DeepEqual(unavailable(before), unavailable(after))
+		facts.IsSilent(before) != facts.IsSilent(after) || !equality.Semantic.DeepEqual(unavailable(before), unavailable(after))
 }
 
 func unavailable(node *corev1.Node) corev1.NodeCondition {
@@ -140,7 +140,7 @@ func unavailable(node *corev1.Node) corev1.NodeCondition {
 	return corev1.NodeCondition{}
 }
 
-// networkChanged passes changes of the spec, the chassis, the requested move, the requested subnets and the health.
+// networkChanged passes changes of the spec, the chassis, the requested move, the gateway's change, the requested subnets and the health.
 func networkChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
@@ -148,7 +148,7 @@ func networkChanged(e event.UpdateEvent) bool {
 		return true
 	}
 	return before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
-		before.Status.Move != after.Status.Move ||
+		facts.MoveState(before) != facts.MoveState(after) ||
 		!equality.Semantic.DeepEqual(readyOf(before), readyOf(after)) ||
 		!equality.Semantic.DeepEqual(fullOf(before), fullOf(after))
 }

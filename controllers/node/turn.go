@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -41,7 +42,44 @@ func (r *Reconciler) turnBy(ctx context.Context, reader client.Reader, nn *netwo
 	return facts.Move(nn, list.Items, maxMoving), nil
 }
 
-// movers returns the nodes that wait for their turn to move.
+// gatewayInTurn returns the gateway that the node's spec gets. A change is permitted only after a read past the cache, as in turn.
+func (r *Reconciler) gatewayInTurn(ctx context.Context, node *corev1.Node, nn *networkv1alpha1.NodeNetwork,
+	wanted networkv1alpha1.NodeGateway, maxMoving int32) (networkv1alpha1.NodeGateway, error) {
+	next, err := r.gatewayBy(ctx, r.Client, node, nn, wanted, maxMoving)
+	if err != nil || len(facts.GatewayChange(next, nn.Spec.Gateway)) == 0 || !next.Unconfirmed || r.Live == nil {
+		return next, err
+	}
+	return r.gatewayBy(ctx, r.Live, node, nn, wanted, maxMoving)
+}
+
+func (r *Reconciler) gatewayBy(ctx context.Context, reader client.Reader, node *corev1.Node, nn *networkv1alpha1.NodeNetwork,
+	wanted networkv1alpha1.NodeGateway, maxMoving int32) (networkv1alpha1.NodeGateway, error) {
+	var list networkv1alpha1.NodeNetworkList
+	if changes := len(facts.GatewayChange(nn.Spec.Gateway, wanted)) > 0; changes && nn.Spec.Gateway.Mode != "" {
+		if err := reader.List(ctx, &list); err != nil {
+			return networkv1alpha1.NodeGateway{}, err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range list.Items {
+		other := &list.Items[i]
+		if written, ok := r.assigned[other.Name]; ok && len(facts.GatewayChange(written.Gateway, other.Spec.Gateway)) > 0 {
+			other.Spec.Gateway, other.Generation = written.Gateway, other.Generation+1 // may not be in the cache yet
+		}
+	}
+	next := facts.NextGateway(nn, wanted, !facts.IsSilent(node), list.Items, maxMoving)
+	delete(r.waitingForGateway, node.Name)
+	if len(facts.GatewayChange(next, wanted)) > 0 {
+		if r.waitingForGateway == nil {
+			r.waitingForGateway = map[string]bool{}
+		}
+		r.waitingForGateway[node.Name] = true
+	}
+	return next, nil
+}
+
+// movers returns the nodes that wait for their turn to move, or to get a changed gateway.
 func (r *Reconciler) movers(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list networkv1alpha1.NodeNetworkList
 	if err := r.Client.List(ctx, &list); err != nil {
@@ -49,6 +87,11 @@ func (r *Reconciler) movers(ctx context.Context, _ client.Object) []reconcile.Re
 	}
 	var requests []reconcile.Request
 	for _, name := range facts.WaitingToMove(list.Items) {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name := range r.waitingForGateway {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 	}
 	return requests

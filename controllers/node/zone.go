@@ -53,7 +53,11 @@ func (r *Reconciler) follow(ctx context.Context, name types.NamespacedName) (ctr
 	applied := r.apply(ctx, &nn, plan)
 	var reported error
 	if !r.Zone.Elsewhere(&nn) {
-		reported = r.report(ctx, &nn, applied)
+		gateway, unreadable := facts.NodeGateway(cn.Spec.Gateway, node.Labels)
+		if unreadable != nil { // the cluster's operator reports it
+			gateway = nn.Spec.Gateway
+		}
+		reported = r.report(ctx, &nn, applied, gateway)
 	}
 	if err := errors.Join(ovndb.IgnorePending(applied), ignoreConflict(reported)); err != nil {
 		return ctrl.Result{}, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -274,6 +275,47 @@ func TestAWrongGatewayChangesNothing(t *testing.T) {
 			n.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
 		})
 	}
+}
+
+// A changed next hop that does not answer is not used while the former one answers, and the condition names both. A next hop that answers
+// is used, and so is a silent one in the place of a silent one, or of a gateway that did not work before.
+func TestASilentNextHopIsNotUsed(t *testing.T) {
+	s := newSegmented(t)
+	before, flows := s.status().Gateway, s.flows()
+	changed := func(unconfirmed bool, hops ...networkv1alpha1.IP) {
+		t.Helper()
+		gateway := sharedGateway
+		gateway.NextHops, gateway.Unconfirmed = hops, unconfirmed
+		s.setGateway(gateway)
+	}
+	used := func(hops ...networkv1alpha1.IP) {
+		t.Helper()
+		s.until("the next hops", func() error {
+			return isTrue(slices.Equal(s.status().Gateway.NextHops, hops), fmt.Sprint(s.status().Gateway.NextHops))
+		})
+		s.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
+	}
+	for hop, text := range map[networkv1alpha1.IP]string{
+		"172.18.0.9": "next hop 172.18.0.9 does not answer on link br-ex, and the former next hop 172.18.0.1 on link br-ex does",
+		"fd00:18::9": "next hop fd00:18::9 does not answer on link br-ex, and the former next hop fd00:18::1 on link br-ex does",
+	} {
+		changed(true, hop)
+		s.until("the condition", func() error {
+			c := meta.FindStatusCondition(s.status().Conditions, networkv1alpha1.ConditionGatewayReady)
+			return isTrue(c.Reason == networkv1alpha1.ReasonNextHopsUnusable && strings.Contains(c.Message, "spec.gateway.nextHops: "+text),
+				fmt.Sprintf("condition is %+v", c))
+		})
+		if diff := gocmp.Diff(before, s.status().Gateway) + gocmp.Diff(flows, s.flows()); diff != "" {
+			t.Errorf("next hop %s (-before +after):\n%s", hop, diff)
+		}
+	}
+	s.must(inNetNS(s.outside, func() error { return configure(outsideLink, "172.18.0.8/24") }))
+	changed(true, "172.18.0.8")
+	used("172.18.0.8", "fd00:18::1")
+	changed(false, "172.18.0.9")
+	used("172.18.0.9", "fd00:18::1")
+	changed(true, "172.18.0.7")
+	used("172.18.0.7", "fd00:18::1")
 }
 
 // A recreated NodeNetwork has no report, and its gateway is found by the mapping in Open vSwitch. A gateway whose bridge is gone is

@@ -76,5 +76,5 @@ func gatewayReady(node *networkv1alpha1.NodeNetwork) metav1.Condition {
 
 // MoveState returns a node's state as far as the turns of other nodes depend on it.
 func MoveState(node *networkv1alpha1.NodeNetwork) string {
-	return fmt.Sprint(node.Status.Move, isMoving(node), RolledBack(node))
+	return fmt.Sprint(node.Status.Move, isMoving(node), RolledBack(node), node.Spec.Gateway.Unconfirmed, stateOfGateway(node))
 }

@@ -134,6 +134,9 @@ var nextSteps = map[string]string{
 	networkv1alpha1.ReasonUplinkRefused:     "do what the message says on NODE; nothing was changed there",
 	networkv1alpha1.ReasonUplinkRolledBack: "find out why the message's peer did not respond through the bridge, then " +
 		"restart the agent of NODE; other nodes wait for it",
+	networkv1alpha1.ReasonGatewayWaiting: "none: other nodes get the changed spec.gateway first (spec.gateway.maxMoving)",
+	networkv1alpha1.ReasonGatewayStopped: "correct the fields that the message names in ClusterNetwork's spec.gateway, or give the node " +
+		"other values by spec.gateway.overrides; the other nodes then go on",
 	networkv1alpha1.ReasonPhysicalNetworkMissing: "give NODE the link or bridge that the message names, or change " +
 		"nodeSelector in ClusterNetwork's spec.physicalNetworks",
 	networkv1alpha1.ReasonPhysicalNetworkUnknown: "add the entry to ClusterNetwork's spec.physicalNetworks, or recreate " +

@@ -132,6 +132,7 @@ var ofNetwork = []string{
 	networkv1alpha1.ReasonSubnetsExhausted, networkv1alpha1.ReasonSwitchUnavailable, networkv1alpha1.ReasonTooManyAddresses,
 	networkv1alpha1.ReasonTunnelSilent, networkv1alpha1.ReasonUnsupportedDatapath, networkv1alpha1.ReasonUpgradeBlocked,
 	networkv1alpha1.ReasonUpgradeStopped, networkv1alpha1.ReasonUpgrading, networkv1alpha1.ReasonUplinkMoving,
+	networkv1alpha1.ReasonGatewayWaiting, networkv1alpha1.ReasonGatewayStopped,
 	networkv1alpha1.ReasonUplinkRefused, networkv1alpha1.ReasonUplinkRolledBack, networkv1alpha1.ReasonUplinkWaiting,
 	networkv1alpha1.ReasonVersionsDiffer, networkv1alpha1.ReasonWaitingForAgent, networkv1alpha1.ReasonWaitingForChassis,
 	networkv1alpha1.ReasonWaitingForConfirmation, networkv1alpha1.ReasonWaitingForSpec,

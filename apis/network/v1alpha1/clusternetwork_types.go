@@ -379,8 +379,9 @@ type Gateway struct {
 	// +kubebuilder:validation:Pattern=`^[^\s/:]+$`
 	Interface string `json:"interface,omitempty"`
 
-	// maxMoving is the number of nodes that may move their link onto a bridge at a time. After a move was rolled
-	// back, no other node moves its link.
+	// maxMoving is the number of nodes that may move their link onto a bridge at a time, and the number of nodes that
+	// may have a changed gateway of which they have not reported that it works. After a move was rolled back, no other
+	// node moves its link. After a node on which a changed gateway does not work, no other node gets it.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1

@@ -37,6 +37,9 @@ const (
 	// address in a network of pods or services. The gateway then stays as it was. A node whose gateway was always
 	// accepted does not have the condition.
 	ConditionGatewayAccepted = "GatewayAccepted"
+	// ConditionGatewayCurrent of a NodeNetwork: false while the node keeps its former spec.gateway until it is its turn to get the changed
+	// one of ClusterNetwork. All other NodeNetworks do not have the condition.
+	ConditionGatewayCurrent = "GatewayCurrent"
 	// ConditionTopologyReady of a NodeNetwork: the node's switch and its ports are in the OVN northbound database.
 	ConditionTopologyReady = "TopologyReady"
 	// ConditionSubnetsFull of a NodeNetwork in a zone: true while a pod finds no free address in the node's subnets. The
@@ -213,6 +216,11 @@ const (
 	// ReasonUplinkRolledBack: the node's link was moved onto a bridge and back, because another host no longer
 	// answered.
 	ReasonUplinkRolledBack = "UplinkRolledBack"
+	// ReasonGatewayWaiting: the node keeps its former spec.gateway until the changed one works on other nodes.
+	ReasonGatewayWaiting = "GatewayWaiting"
+	// ReasonGatewayStopped: a changed spec.gateway does not work on a node, and other nodes keep their former one; the message names the
+	// fields, the node, why, and the other nodes.
+	ReasonGatewayStopped = "GatewayStopped"
 	// ReasonHostError: the node's kernel or file system refused a change.
 	ReasonHostError = "HostError"
 )

@@ -240,6 +240,11 @@ type NodeGateway struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Move string `json:"move,omitempty"`
+
+	// unconfirmed means that the gateway was changed, and that the node has not reported since that it works
+	// (GatewayReady). Such nodes count towards ClusterNetwork's spec.gateway.maxMoving.
+	// +optional
+	Unconfirmed bool `json:"unconfirmed,omitempty"`
 }
 
 // ManagementPort is the host's own port on its node's switch.

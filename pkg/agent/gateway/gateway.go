@@ -51,6 +51,7 @@ type Gateway struct {
 
 	outside  *outside
 	uplinks  *uplinks
+	hops     hops
 	physical physical
 	moves    string // the move of a link that this reconciliation requests
 	// effective are the settings of the last way outside. The zero value means that there was none yet.

@@ -236,7 +236,7 @@ func reasonOfOutside(err error) string {
 		return networkv1alpha1.ReasonUplinkRefused
 	case errors.Is(err, uplink.ErrRolledBack):
 		return networkv1alpha1.ReasonUplinkRolledBack
-	case errors.Is(err, errNextHop):
+	case errors.Is(err, errNextHop), errors.Is(err, errSilent):
 		return networkv1alpha1.ReasonNextHopsUnusable
 	}
 	return networkv1alpha1.ReasonNoUplink

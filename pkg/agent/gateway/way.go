@@ -32,6 +32,9 @@ func (r *Gateway) choose(ctx context.Context, node *corev1.Node, spec networkv1a
 	reported *networkv1alpha1.NodeGatewayStatus) (w way, ok bool, refused error) {
 	r.outside.wanted.Store(spec.Gateway.Interface)
 	w, unusable, err := r.find(ctx, node, spec, reported)
+	if err == nil && unusable == nil && reported != nil {
+		err = r.hops.compare(ctx, w, *reported, r.uplinks.later)
+	}
 	if err == nil && unusable != nil {
 		return w, true, fmt.Errorf("%w: %w", unusable, errNextHop)
 	}
@@ -48,8 +51,12 @@ func (r *Gateway) choose(ctx context.Context, node *corev1.Node, spec networkv1a
 	if gone != nil {
 		return w, false, err
 	}
+	field := fieldOf(spec.Gateway)
+	if errors.Is(err, errSilent) && len(spec.Gateway.NextHops) > 0 {
+		field = "nextHops"
+	}
 	return kept, true, fmt.Errorf("spec.gateway.%s: %w; until then the node keeps its former gateway, in mode %s on link %s",
-		fieldOf(spec.Gateway), err, former.Mode, kept.link.Name)
+		field, err, former.Mode, kept.link.Name)
 }
 
 // find returns the way outside of spec's gateway. unusable names next hops of spec that the link does not reach.

@@ -76,6 +76,20 @@ func Probe(ctx context.Context, on Segment, addresses []netip.Addr) error {
 	}
 }
 
+// Answers reports whether a host of the segment answers for an address. The error says why that cannot be found out.
+func Answers(ctx context.Context, on Segment, address netip.Addr) (bool, error) {
+	socket, err := open(on)
+	if err != nil {
+		return false, fmt.Errorf("probe %s on link %s: %w", address, on.Link, err)
+	}
+	defer socket.file.Close()
+	err = socket.probe(ctx, []netip.Addr{address})
+	if errors.As(err, new(*UsedError)) {
+		return true, nil
+	}
+	return false, err
+}
+
 // socket exchanges frames with a segment.
 type socket struct {
 	Segment

@@ -55,6 +55,20 @@ func newSegment(t *testing.T, addresses ...string) net.HardwareAddr {
 	return link.Attrs().HardwareAddr
 }
 
+// A host answers for its addresses, and for no other.
+func TestAnswers(t *testing.T) {
+	newSegment(t, "192.0.2.1/24", "2001:db8::1/64")
+	for address, want := range map[string]bool{"192.0.2.1": true, "2001:db8::1": true, "192.0.2.2": false, "2001:db8::2": false} {
+		got, err := neighbour.Answers(t.Context(), neighbour.Segment{Link: "here"}, netip.MustParseAddr(address))
+		if err != nil || got != want {
+			t.Errorf("%s answers: %t, error %v", address, got, err)
+		}
+	}
+	if _, err := neighbour.Answers(t.Context(), neighbour.Segment{Link: "absent"}, netip.MustParseAddr("192.0.2.1")); err == nil {
+		t.Error("an absent link is no error")
+	}
+}
+
 // A host that uses an address answers. Nobody answers for an unused address, nor does the earlier port of the holder.
 func TestProbe(t *testing.T) {
 	mac := newSegment(t, "192.0.2.1/24", "2001:db8::1/64")
