@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -18,6 +19,7 @@ import (
 	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/trace"
 	"github.com/weft-network/weft/pkg/trace/sketch"
@@ -93,7 +95,7 @@ func (c *cluster) page() (ui.Cluster, error) {
 	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme), policyv1alpha1.Install(scheme),
-		policyv1alpha2.Install(scheme)); err != nil {
+		policyv1alpha2.Install(scheme), cniv1beta1.AddToScheme(scheme), nadv1.AddToScheme(scheme)); err != nil {
 		return ui.Cluster{}, err
 	}
 	config.QPS, config.Burst = uiQueries, uiBurst

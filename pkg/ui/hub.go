@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,6 +15,9 @@ type hub struct {
 	tables map[string]*table
 	health any
 	subs   map[*subscriber]struct{}
+	now    func() time.Time
+	// log has the latest changes, the earliest first.
+	log []logEntry
 	// stale makes followHealth read the status again.
 	stale chan struct{}
 }
@@ -30,29 +34,48 @@ type table struct {
 type subscriber struct {
 	changed map[string]map[string]any // table -> id -> row, or nil for a row that is gone
 	states  map[string]struct{}       // tables whose state has changed
+	logged  []logEntry                // entries of the log that it has not got yet
 	health  bool
 	wake    chan struct{}
 }
 
-func newHub() *hub {
-	return &hub{tables: map[string]*table{}, subs: map[*subscriber]struct{}{}, stale: make(chan struct{}, 1)}
+func newHub(now func() time.Time) *hub {
+	return &hub{tables: map[string]*table{}, subs: map[*subscriber]struct{}{}, now: now, stale: make(chan struct{}, 1)}
 }
 
-// add adds the table of a feed.
-func (h *hub) add(f *feed) {
-	t := h.tables[f.table]
-	if t == nil {
-		t = &table{rows: map[string]any{}, reading: map[*feed]struct{}{}, refused: map[*feed]Refusal{}}
-		h.tables[f.table] = t
+// tables are the names of the tables that a feed fills.
+func (f *feed) tables() []string {
+	if f.partsTable != "" {
+		return []string{f.table, f.partsTable}
 	}
-	t.reading[f] = struct{}{}
+	return []string{f.table}
 }
 
-// put sets a row, or removes it if row is nil. A row that is as before is no change. The caller holds the lock.
+// add adds the tables of a feed.
+func (h *hub) add(f *feed) {
+	for _, name := range f.tables() {
+		t := h.tables[name]
+		if t == nil {
+			t = &table{rows: map[string]any{}, reading: map[*feed]struct{}{}, refused: map[*feed]Refusal{}}
+			h.tables[name] = t
+		}
+		t.reading[f] = struct{}{}
+	}
+}
+
+// put sets a row, or removes it if row is nil, and logs the change. The caller holds the lock.
 func (h *hub) put(name, id string, row any) {
+	had := h.tables[name].rows[id]
+	if h.set(name, id, row) && len(h.tables[name].reading) == 0 {
+		h.remember(changeOf(h.now(), name, id, had, row))
+	}
+}
+
+// set is put without the log. It is false for a row that is as before. The caller holds the lock.
+func (h *hub) set(name, id string, row any) bool {
 	t := h.tables[name]
 	if had, ok := t.rows[id]; ok == (row != nil) && reflect.DeepEqual(had, row) {
-		return
+		return false
 	}
 	if row == nil {
 		delete(t.rows, id)
@@ -66,25 +89,28 @@ func (h *hub) put(name, id string, row any) {
 		s.changed[name][id] = row
 		s.kick()
 	}
+	return true
 }
 
 // setState records that a feed has read its objects, or why it cannot.
 func (h *hub) setState(f *feed, refusal *Refusal) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := h.tables[f.table]
-	_, reads := t.reading[f]
-	had, wasRefused := t.refused[f]
-	if !reads && (refusal == nil) == !wasRefused && (refusal == nil || *refusal == had) {
-		return
-	}
-	delete(t.reading, f)
-	if delete(t.refused, f); refusal != nil {
-		t.refused[f] = *refusal
-	}
-	for s := range h.subs {
-		s.states[f.table] = struct{}{}
-		s.kick()
+	for _, name := range f.tables() {
+		t := h.tables[name]
+		_, reads := t.reading[f]
+		had, wasRefused := t.refused[f]
+		if !reads && (refusal == nil) == !wasRefused && (refusal == nil || *refusal == had) {
+			continue
+		}
+		delete(t.reading, f)
+		if delete(t.refused, f); refusal != nil {
+			t.refused[f] = *refusal
+		}
+		for s := range h.subs {
+			s.states[name] = struct{}{}
+			s.kick()
+		}
 	}
 }
 
@@ -108,6 +134,7 @@ func (h *hub) subscribe() (*subscriber, []event) {
 		}
 		all = append(all, event{"table", tableEvent{Table: name, stateEvent: t.state(), Rows: maps.Clone(t.rows)}})
 	}
+	all = append(all, event{"log", logEvent{Whole: true, Entries: slices.Clone(h.log)}})
 	if h.health != nil {
 		all = append(all, event{"health", h.health})
 	}
@@ -144,9 +171,13 @@ func (h *hub) take(s *subscriber) (all []event) {
 			all = append(all, event{"state", tableEvent{Table: name, stateEvent: h.tables[name].state()}})
 		}
 	}
+	if len(s.logged) > 0 {
+		all = append(all, event{"log", logEvent{Entries: s.logged}})
+	}
 	if s.health {
 		all = append(all, event{"health", h.health})
 	}
+	s.logged = nil
 	s.changed, s.states, s.health = map[string]map[string]any{}, map[string]struct{}{}, false
 	return all
 }

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,7 @@ func podAt(name, ip string) *corev1.Pod {
 
 // A slow browser gets the last state of each row, and rows that did not change are not sent.
 func TestASlowBrowserGetsTheLastState(t *testing.T) {
-	h := newHub()
+	h := newHub(time.Now)
 	pods := newFeeds(h)[0]
 	s, _ := h.subscribe()
 	for _, p := range []*corev1.Pod{podAt("a", "10.0.0.1"), podAt("a", "10.0.0.2"), podAt("b", "10.0.0.3")} {
@@ -46,7 +47,7 @@ func TestASlowBrowserGetsTheLastState(t *testing.T) {
 
 // A list that lacks an object removes its row. A table is ready when all of its feeds have read.
 func TestReplace(t *testing.T) {
-	h := newHub()
+	h := newHub(time.Now)
 	feeds := newFeeds(h)
 	_ = feeds[0].Add(podAt("gone", "10.0.0.1"))
 	s, _ := h.subscribe()
@@ -73,7 +74,9 @@ func TestInterfaces(t *testing.T) {
 	plain := podAt("web", "10.244.1.3")
 	plain.Annotations = map[string]string{"k8s.v1.cni.cncf.io/network-status": `[
 		{"name":"weft","interface":"eth0","mac":"02:00:00:00:00:01","ips":["10.244.1.3"]},
-		{"name":"demo/macvlan","interface":"net1","mac":"02:00:00:00:00:09","ips":["192.168.1.5"]}]`}
+		{"name":"demo/macvlan","interface":"net1","mac":"02:00:00:00:00:09","ips":["192.168.1.5"]},
+		{"name":"demo/fast","interface":"net2","mac":"0a:58:0a:64:00:07","ips":["10.100.0.7"]}]`}
+	networkOf := func(definition string) string { return map[string]string{"demo/fast": "blue"}[definition] }
 	recorded := podAt("web", "10.244.1.3")
 	recorded.Annotations = map[string]string{networkv1alpha1.PodNetworksAnnotation: `{"version":"v1","networks":[{
 		"name":"default","default":true,"interface":"eth0",
@@ -91,12 +94,13 @@ func TestInterfaces(t *testing.T) {
 	}{
 		"derived":  {podAt("web", "10.244.1.3"), []interfaceRow{eth0}},
 		"recorded": {recorded, []interfaceRow{eth0}},
-		"reported": {plain, []interfaceRow{reported, {"demo/macvlan", "net1", []string{"192.168.1.5"}, "02:00:00:00:00:09", ""}}},
-		"on host":  {onHost, []interfaceRow{{"the node's", "host", []string{"172.18.0.2"}, "", ""}}},
-		"waiting":  {&corev1.Pod{}, []interfaceRow{}},
-		"ended":    {ended, []interfaceRow{}},
+		"reported": {plain, []interfaceRow{reported, {"demo/macvlan", "net1", []string{"192.168.1.5"}, "02:00:00:00:00:09", ""},
+			{"blue", "net2", []string{"10.100.0.7"}, "0a:58:0a:64:00:07", "blue_demo_web_net2"}}},
+		"on host": {onHost, []interfaceRow{{"the node's", "host", []string{"172.18.0.2"}, "", ""}}},
+		"waiting": {&corev1.Pod{}, []interfaceRow{}},
+		"ended":   {ended, []interfaceRow{}},
 	} {
-		if diff := cmp.Diff(test.want, interfacesOf(test.pod)); diff != "" {
+		if diff := cmp.Diff(test.want, interfacesOf(test.pod, networkOf)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -107,7 +111,7 @@ func TestPodState(t *testing.T) {
 	p := podAt("web", "10.244.1.3")
 	p.Status.Conditions = []corev1.PodCondition{{Type: networkv1alpha1.PodHostPortsReady,
 		Status: corev1.ConditionFalse, Message: "port 80 is taken"}}
-	if row := podRowOf(p); row.State != "HostPortsReady is false" || row.Message != "port 80 is taken" {
+	if row := podRowOf(p, func(string) string { return "" }); row.State != "HostPortsReady is false" || row.Message != "port 80 is taken" {
 		t.Errorf("%+v", row)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,9 +45,10 @@ type interfaceRow struct {
 var podConditions = []corev1.PodConditionType{networkv1alpha1.PodPortReady, networkv1alpha1.PodNetworksAllocated,
 	networkv1alpha1.PodNetworksAttached, networkv1alpha1.PodHostPortsReady}
 
-func podRowOf(p *corev1.Pod) podRow {
+// podRowOf returns the row of a pod. networkOf returns the Network of a NetworkAttachmentDefinition, "namespace/name", or "".
+func podRowOf(p *corev1.Pod, networkOf func(definition string) string) podRow {
 	row := podRow{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, State: string(p.Status.Phase), OnHost: p.Spec.HostNetwork,
-		Interfaces: interfacesOf(p), Ports: portsOf(p)}
+		Interfaces: interfacesOf(p, networkOf), Ports: portsOf(p)}
 	if p.DeletionTimestamp != nil {
 		row.State = "Terminating"
 	}
@@ -63,7 +65,7 @@ func podRowOf(p *corev1.Pod) podRow {
 // interfacesOf returns a pod's interfaces. It reads the VIF record, or derives the interface from the pod's addresses as the
 // operator does, because most pods have no record. It adds the interfaces that other plugins report. A pod that has ended
 // has no interfaces, because its addresses are free.
-func interfacesOf(p *corev1.Pod) []interfaceRow {
+func interfacesOf(p *corev1.Pod, networkOf func(definition string) string) []interfaceRow {
 	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return []interfaceRow{}
 	}
@@ -92,16 +94,14 @@ func interfacesOf(p *corev1.Pod) []interfaceRow {
 		row.MAC = ipam.MAC(parsed).String()
 		all = append(all, row)
 	}
-	return addReported(all, p.Annotations["k8s.v1.cni.cncf.io/network-status"])
+	return addReported(all, p, networkOf)
 }
 
-// addReported adds the interfaces of the annotation network-status that are not known yet.
-func addReported(all []interfaceRow, text string) []interfaceRow {
-	var reported []struct {
-		Name, Interface, MAC string
-		IPs                  []string
-	}
-	if json.Unmarshal([]byte(text), &reported) != nil {
+// addReported adds the interfaces of the annotation network-status that are not known yet. Those on a Network of Weft have a
+// logical port.
+func addReported(all []interfaceRow, p *corev1.Pod, networkOf func(definition string) string) []interfaceRow {
+	var reported []nadv1.NetworkStatus
+	if json.Unmarshal([]byte(p.Annotations[nadv1.NetworkStatusAnnot]), &reported) != nil {
 		return all
 	}
 	known := map[string]int{}
@@ -113,9 +113,16 @@ func addReported(all []interfaceRow, text string) []interfaceRow {
 		switch {
 		case r.Interface == "":
 		case !ok:
-			all = append(all, interfaceRow{Network: r.Name, Interface: r.Interface, Addresses: r.IPs, MAC: r.MAC})
-		case r.MAC != "":
-			all[at].MAC = r.MAC
+			row := interfaceRow{Network: r.Name, Interface: r.Interface, Addresses: r.IPs, MAC: r.Mac}
+			if row.Addresses == nil {
+				row.Addresses = []string{}
+			}
+			if network := networkOf(r.Name); network != "" {
+				row.Network, row.Port = network, names.NetworkPort(network, p.Namespace, p.Name, r.Interface)
+			}
+			all = append(all, row)
+		case r.Mac != "":
+			all[at].MAC = r.Mac
 		}
 	}
 	return all
@@ -177,12 +184,17 @@ func serviceRowOf(s *corev1.Service) serviceRow {
 
 // readyOf returns the condition Ready and its message.
 func readyOf(conditions []metav1.Condition) (state, message string) {
-	c := meta.FindStatusCondition(conditions, networkv1alpha1.ConditionReady)
+	return stateOf(conditions, networkv1alpha1.ConditionReady)
+}
+
+// stateOf returns the state of a condition, "Assigned" or "Not assigned", and its message.
+func stateOf(conditions []metav1.Condition, kind string) (state, message string) {
+	c := meta.FindStatusCondition(conditions, kind)
 	switch {
 	case c == nil:
 		return "Unknown", "not reported yet"
 	case c.Status == metav1.ConditionTrue:
-		return "Ready", c.Message
+		return kind, c.Message
 	}
-	return "Not ready", c.Message
+	return "Not " + strings.ToLower(kind), c.Message
 }

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 )
 
 // policyRow is a policy.
@@ -24,13 +26,26 @@ type policyRow struct {
 }
 
 func policyRowOf(p *networkingv1.NetworkPolicy) policyRow {
-	row := policyRow{Kind: "NetworkPolicy", Namespace: p.Namespace, Name: p.Name, Subject: podsText(&p.Spec.PodSelector)}
-	for _, t := range p.Spec.PolicyTypes {
+	return namespaced("NetworkPolicy", p.ObjectMeta, p.Spec)
+}
+
+func multiPolicyRowOf(p *cniv1beta1.MultiNetworkPolicy) policyRow {
+	row := namespaced("MultiNetworkPolicy", p.ObjectMeta, p.Spec)
+	if on := p.Annotations[cniv1beta1.PolicyForAnnotation]; on != "" {
+		row.Subject += " on " + on
+	}
+	return row
+}
+
+// namespaced returns the row of a policy of a namespace.
+func namespaced(kind string, m metav1.ObjectMeta, spec networkingv1.NetworkPolicySpec) policyRow {
+	row := policyRow{Kind: kind, Namespace: m.Namespace, Name: m.Name, Subject: podsText(&spec.PodSelector)}
+	for _, t := range spec.PolicyTypes {
 		switch t {
 		case networkingv1.PolicyTypeIngress:
-			row.Ingress = new(len(p.Spec.Ingress))
+			row.Ingress = new(len(spec.Ingress))
 		case networkingv1.PolicyTypeEgress:
-			row.Egress = new(len(p.Spec.Egress))
+			row.Egress = new(len(spec.Egress))
 		}
 	}
 	return row

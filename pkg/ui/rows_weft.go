@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
 // nodeRow is a node, as its agent reports it.
@@ -17,6 +18,7 @@ type nodeRow struct {
 	Pods      int32                     `json:"pods"`
 	Free      *int64                    `json:"free"`
 	Subnets   []string                  `json:"subnets"`
+	Zone      string                    `json:"zone,omitempty"`
 	Tunnel    string                    `json:"tunnel,omitempty"`
 	Chassis   string                    `json:"chassis,omitempty"`
 	Gateway   string                    `json:"gateway,omitempty"`
@@ -26,7 +28,7 @@ type nodeRow struct {
 }
 
 func nodeRowOf(n *networkv1alpha1.NodeNetwork) nodeRow {
-	row := nodeRow{Name: n.Name, Pods: n.Status.Pods, Tunnel: string(n.Status.EncapIP), Chassis: n.Status.Chassis,
+	row := nodeRow{Name: n.Name, Pods: n.Status.Pods, Zone: string(n.Spec.Zone), Tunnel: string(n.Status.EncapIP), Chassis: n.Status.Chassis,
 		Problems: n.Status.Problems,
 		Subnets:  texts(n.Spec.PodSubnets), Addresses: bare(n.Spec.ManagementPort.Addresses), MACs: []string{}}
 	row.State, row.Message = readyOf(n.Status.Conditions)
@@ -74,16 +76,19 @@ func bare(list []networkv1alpha1.InterfaceAddress) []string {
 
 // networkRow is the cluster network, or a Network.
 type networkRow struct {
-	Name     string   `json:"name"`
+	Name string `json:"name"`
+	// Cluster is true for the cluster network.
+	Cluster  bool     `json:"cluster,omitempty"`
 	Topology string   `json:"topology"`
 	Subnets  []string `json:"subnets"`
-	Ports    int32    `json:"ports"`
-	State    string   `json:"state"`
-	Message  string   `json:"message,omitempty"`
+	// Ports is the number of interfaces that the status of a Network reports. The page counts the ports itself where it may read pods.
+	Ports   int32  `json:"ports"`
+	State   string `json:"state"`
+	Message string `json:"message,omitempty"`
 }
 
 func clusterNetworkRowOf(c *networkv1alpha1.ClusterNetwork) networkRow {
-	row := networkRow{Name: "cluster network", Topology: "Layer3", Subnets: []string{}}
+	row := networkRow{Name: names.DefaultNetwork, Cluster: true, Topology: "Layer3", Subnets: []string{}}
 	for _, n := range c.Spec.ClusterNetwork {
 		row.Subnets = append(row.Subnets, string(n.CIDR))
 	}

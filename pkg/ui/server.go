@@ -59,7 +59,7 @@ type Server struct {
 
 // New returns a server. announce is called with the URL of each further link, because a link is good for one browser.
 func New(cluster Cluster, address net.Addr, announce func(link string)) *Server {
-	s := &Server{cluster: cluster, hub: newHub()}
+	s := &Server{cluster: cluster, hub: newHub(time.Now)}
 	s.gate = newGate(func(token string) { announce(linkOf(address, token)) })
 	s.feeds = newFeeds(s.hub)
 	return s
@@ -113,6 +113,7 @@ func (s *Server) Handler(address net.Addr) http.Handler {
 	mux.HandleFunc("GET /api/trace", s.gate.keyed(s.trace))
 	mux.HandleFunc("GET /api/why", s.gate.keyed(s.why))
 	mux.HandleFunc("GET /api/reach", s.gate.keyed(s.reach))
+	mux.HandleFunc("GET /api/around", s.gate.keyed(s.around))
 	return guard(hostsOf(address), mux)
 }
 

@@ -107,7 +107,7 @@ func TestALinkIsGoodOnce(t *testing.T) {
 // Nothing of the cluster is readable without a key.
 func TestEverythingNeedsAKey(t *testing.T) {
 	s := newTested(Cluster{Topology: func(context.Context, string) (string, error) { return "<svg/>", nil }})
-	for _, path := range []string{"/api/changes", "/api/topology", "/api/trace", "/api/why", "/api/reach"} {
+	for _, path := range []string{"/api/changes", "/api/topology", "/api/trace", "/api/why", "/api/reach", "/api/around"} {
 		for _, key := range []string{"", "x"} {
 			if w := s.get(path, key); w.Code != http.StatusUnauthorized {
 				t.Errorf("%s with key %q has code %d", path, key, w.Code)

@@ -36,6 +36,12 @@ type changeEvent struct {
 	Drop  []string       `json:"drop"`
 }
 
+// logEvent is the log, or the entries that are new.
+type logEvent struct {
+	Whole   bool       `json:"whole,omitempty"`
+	Entries []logEntry `json:"entries"`
+}
+
 // healthEvent is the answer of "kubectl weft status", or why it cannot be read.
 type healthEvent struct {
 	Report  any      `json:"report,omitempty"`

@@ -42,7 +42,6 @@ func (s *Server) reachInput(pod string) (in reach.Input, subject *corev1.Pod, un
 	defer s.hub.mu.Unlock()
 	in.Namespaces, unread = map[string]labels.Set{}, []Refusal{}
 	for _, f := range s.feeds {
-		used := true
 		for key, o := range f.objects {
 			switch o := o.(type) {
 			case *corev1.Pod:
@@ -57,20 +56,17 @@ func (s *Server) reachInput(pod string) (in reach.Input, subject *corev1.Pod, un
 			case *networkingv1.NetworkPolicy:
 				in.Policies = append(in.Policies, o)
 			case metav1.Object:
-				if used = f.table == "policies"; used {
+				if f.decides {
 					in.Cluster = append(in.Cluster, o)
 				}
 			}
 		}
-		if refusal, ok := s.hub.tables[f.table].refused[f]; ok && used && decides(f) {
+		if refusal, ok := s.hub.tables[f.table].refused[f]; ok && f.decides {
 			unread = append(unread, refusal)
 		}
 	}
 	return in, subject, unread
 }
-
-// decides reports whether the answer depends on a feed.
-func decides(f *feed) bool { return f.table == "pods" || f.table == "policies" || f.table == "" }
 
 // kindOf is the name of an object's kind, which is that of its type.
 func kindOf(o client.Object) string { return reflect.TypeOf(o).Elem().Name() }

@@ -36,6 +36,7 @@ func (k kind) apiVersion() string { return strings.TrimPrefix(k.group+"/"+k.vers
 
 const (
 	weft   = "network.weft.dev"
+	nets   = "k8s.cni.cncf.io"
 	policy = "policy.networking.k8s.io"
 )
 
@@ -48,7 +49,12 @@ var kinds = []kind{
 	{"networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", true},
 	{weft, "v1alpha1", "clusternetworks", "ClusterNetwork", false}, {weft, "v1alpha1", "nodenetworks", "NodeNetwork", false},
 	{weft, "v1alpha1", "networks", "Network", false}, {weft, "v1alpha1", "ippools", "IPPool", false},
-	{weft, "v1alpha1", "floatingips", "FloatingIP", false},
+	{weft, "v1alpha1", "floatingips", "FloatingIP", false}, {weft, "v1alpha1", "loadbalancerpools", "LoadBalancerPool", false},
+	{weft, "v1alpha1", "egressips", "EgressIP", false}, {weft, "v1alpha1", "externalroutes", "ExternalRoute", false},
+	{weft, "v1alpha1", "egressfirewalls", "EgressFirewall", true}, {weft, "v1alpha1", "egressqoses", "EgressQoS", true},
+	{weft, "v1alpha1", "bgppeers", "BGPPeer", false}, {weft, "v1alpha1", "bgpadvertisements", "BGPAdvertisement", false},
+	{nets, "v1", "network-attachment-definitions", "NetworkAttachmentDefinition", true},
+	{nets, "v1beta1", "multi-networkpolicies", "MultiNetworkPolicy", true},
 	{policy, "v1alpha1", "adminnetworkpolicies", "AdminNetworkPolicy", false},
 	{policy, "v1alpha1", "baselineadminnetworkpolicies", "BaselineAdminNetworkPolicy", false},
 	{policy, "v1alpha2", "clusternetworkpolicies", "ClusterNetworkPolicy", false},
@@ -206,6 +212,10 @@ func (s *apiServer) serve(w http.ResponseWriter, r *http.Request, k kind, namesp
 			items = append(items, o)
 		}
 	}
+	// Each reporter's Events are listed on their own.
+	if reporter, ok := strings.CutPrefix(r.FormValue("fieldSelector"), "reportingComponent="); ok {
+		items = slices.DeleteFunc(items, func(o object) bool { return o["reportingComponent"] != reporter })
+	}
 	version := fmt.Sprint(s.version)
 	if r.FormValue("watch") == "" {
 		s.mu.Unlock()
@@ -213,7 +223,7 @@ func (s *apiServer) serve(w http.ResponseWriter, r *http.Request, k kind, namesp
 			"metadata": object{"resourceVersion": version}, "items": items})
 		return
 	}
-	events := make(chan object, 10000)
+	events := make(chan object, 20000)
 	if r.FormValue("sendInitialEvents") == "true" {
 		for _, o := range items {
 			events <- object{"type": "ADDED", "object": o}

@@ -209,7 +209,7 @@ func TestMissingPermission(t *testing.T) {
 	p.show("policies", "Policies")
 	p.await("document.querySelector('.row')?.lastElementChild.textContent === ''") // no-batch has no rules for egress
 	p.reads(".refusal", "You lack a permission: list networkpolicies.networking.k8s.io cluster-wide")
-	p.await("document.querySelectorAll('.row').length === 1")
+	p.await("document.querySelectorAll('.row').length === 2")
 	p.show("reach/demo/web", "Who may reach demo/web")
 	p.reads(".refusal", "list networkpolicies.networking.k8s.io")
 	p.show("pods", "Pods")

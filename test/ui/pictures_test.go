@@ -93,10 +93,19 @@ const rows = "document.querySelectorAll('.row').length > 0"
 // views are the views of the page, and when each shows what it is for.
 var views = []struct{ name, path, title, ready string }{
 	{"overview", "overview", "Overview", "document.querySelector('.problems')"},
-	{"pods", "pods", "Pods", "document.querySelectorAll('.row').length > 15"},
+	{"pods", "pods", "Pods", rows},
 	{"nodes", "nodes", "Nodes", rows},
 	{"networks", "networks", "Networks", rows},
 	{"services", "services", "Services", rows},
+	{"map", "map", "Map", "document.querySelector('.map .tile')"},
+	{"map-node", "map/nodes/n1", "Map: n1", "document.querySelectorAll('.map .pod').length >= 50"},
+	{"map-pod", "map/pods/demo/web", "Map: demo/web", "document.querySelector('.map .way')"},
+	{"map-service", "map/services/demo/web", "Map: demo/web", "document.querySelector('.map .way')"},
+	{"network", "networks/storage", "Network storage", "document.querySelector('table')"},
+	{"zones", "zones", "Zones", rows},
+	{"balancers", "balancers", "Load balancer pools", rows},
+	{"egress", "egress", "Egress", rows},
+	{"bgp", "bgp", "BGP", rows},
 	{"policies", "policies", "Policies", rows},
 	{"pools", "pools", "IP pools", rows},
 	{"addresses", "addresses", "Floating IPs", rows},
@@ -108,5 +117,6 @@ var views = []struct{ name, path, title, ready string }{
 	{"trace-dropped", "trace?from=demo/client&to=demo/web&port=8081&family=IPv4", "Trace", "document.querySelector('.picture svg[viewBox]')"},
 	{"reach", "reach/demo/web", "Who may reach demo/web", "document.querySelector('table')"},
 	{"search", "search/10.244.7.1", "Search", rows},
-	{"changes", "changes", "Changes", "document.querySelector('h1')"},
+	{"missing", "nowhere/at/all", "No such page", "document.querySelector('main code')"},
+	{"changes", "changes", "Changes", "document.querySelector('.changes li')"},
 }

@@ -2,13 +2,21 @@
 
 // h makes an element. Properties that begin with "on" are listeners; null and false leave an attribute out.
 export function h(tag, properties = {}, ...children) {
-  const element = document.createElement(tag);
+  return fill(document.createElement(tag), properties, children);
+}
+
+// s makes an element of SVG.
+export function s(tag, properties = {}, ...children) {
+  return fill(document.createElementNS('http://www.w3.org/2000/svg', tag), properties, children);
+}
+
+function fill(element, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? '' : value);
   }
-  element.append(...children.flat().filter(child => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false));
   return element;
 }
 
@@ -27,15 +35,20 @@ export function announce(text) {
 }
 
 const moods = {
-  good: ['Available', 'Ready', 'Running', 'Used', 'allowed', 'accept', 'Good', 'Complete'],
-  bad: ['Unavailable', 'Not ready', 'Failed', 'dropped', 'rejected', 'deny', 'Blocked'],
-  warn: ['Degraded', 'Pending', 'Terminating', 'Kept', 'Reserved', 'unknown', 'Unknown', 'Progressing', 'pass'],
+  good: ['Assigned', 'Established', 'Advertised', 'Available', 'Ready', 'Running', 'Used', 'allowed', 'accept', 'Good', 'Complete'],
+  bad: ['Unavailable', 'Failed', 'dropped', 'rejected', 'deny', 'Blocked'],
+  warn: ['Warning', 'Degraded', 'Pending', 'Terminating', 'Kept', 'Reserved', 'unknown', 'Unknown', 'Progressing', 'pass'],
 };
 const signs = { good: '✓', bad: '✕', warn: '!', calm: '·' };
 
+// moodOf returns whether a state is good.
+export function moodOf(state) {
+  return Object.keys(moods).find(name => moods[name].includes(state)) ?? (/^Not |is false$/.test(state) ? 'bad' : 'calm');
+}
+
 // pill shows a state by a word, a sign and a colour.
 export function pill(state) {
-  const mood = Object.keys(moods).find(name => moods[name].includes(state)) ?? (/is false$/.test(state) ? 'bad' : 'calm');
+  const mood = moodOf(state);
   return h('span', { class: `pill ${mood}` }, h('span', { 'aria-hidden': 'true' }, signs[mood] + ' '), state);
 }
 

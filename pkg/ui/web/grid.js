@@ -4,30 +4,40 @@
 import { h, announce } from './dom.js';
 import { textOf } from './store.js';
 
-const height = 36; // of a row, as in app.css
+const narrow = matchMedia('(max-width: 40rem)'); // as in app.css
 const extra = 8; // rows above and below the sight
 const order = new Intl.Collator('en', { numeric: true });
 
+const classOf = column => [column.place ? `at-${column.place}` : 'off', column.wide ? 'wide' : ''].join(' ').trim();
+
 // grid makes a table of {label, columns: [{name, value, cell, width}], open(id, row), find}. Its update takes the rows.
 export function grid({ label, columns, open, filtered = true, shown = () => {} }) {
-  let all = [], rows = [], sort = 0, down = false, active = null;
+  let all = [], rows = [], sort = 0, down = false, active = null, height = 0; // of a row, as in app.css
   const made = new Map(); // id -> {row, element}
   const spacer = h('div', { class: 'spacer', role: 'presentation' });
   const body = h('div', { class: 'body', role: 'rowgroup', onscroll: () => draw(), onkeydown: pressed }, spacer);
-  const heads = columns.map((column, i) => h('div', { role: 'columnheader', 'aria-colindex': i + 1, 'aria-sort': 'none' },
+  const heads = columns.map((column, i) => h('div', { role: 'columnheader', class: classOf(column), 'aria-colindex': i + 1, 'aria-sort': 'none' },
     h('button', { type: 'button', onclick: () => resort(i) }, column.name)));
   const box = h('div', { class: 'grid', role: 'grid', 'aria-label': label, 'aria-readonly': 'true', 'aria-colcount': columns.length },
     h('div', { role: 'rowgroup', class: 'head' }, h('div', { role: 'row', 'aria-rowindex': 1 }, heads)), body);
-  box.style.setProperty('--columns', columns.map(c => c.width ?? 'minmax(0, 1fr)').join(' '));
+  for (const [name, some] of [['--columns', columns], ['--columns-medium', columns.filter(c => !c.wide)]]) {
+    box.style.setProperty(name, some.map(c => c.width ?? 'minmax(0, 1fr)').join(' '));
+  }
   const input = h('input', { type: 'search', autocomplete: 'off', oninput: () => { sift(); announce(`${rows.length} ${label}`); } });
   const count = h('span', { class: 'count' });
   const filter = h('div', { class: 'filter' }, h('label', {}, 'Filter ', input), count);
   const element = h('div', { class: 'sheet' }, filtered ? filter : null, box);
-  new ResizeObserver(() => draw()).observe(body);
+  new ResizeObserver(() => size()).observe(body);
 
   function update(entries) {
     all = entries;
     sift();
+  }
+
+  function size() {
+    height = narrow.matches ? 84 : 36;
+    spacer.style.height = `${rows.length * height}px`;
+    draw();
   }
 
   // sift selects and sorts the rows.
@@ -39,8 +49,7 @@ export function grid({ label, columns, open, filtered = true, shown = () => {} }
     heads.forEach((head, i) => head.setAttribute('aria-sort', i !== sort ? 'none' : down ? 'descending' : 'ascending'));
     count.textContent = rows.length === all.length ? `${all.length}` : `${rows.length} of ${all.length}`;
     box.setAttribute('aria-rowcount', rows.length + 1);
-    spacer.style.height = `${rows.length * height}px`;
-    draw();
+    size();
     shown(rows.length);
   }
 
@@ -82,7 +91,7 @@ export function grid({ label, columns, open, filtered = true, shown = () => {} }
     const element = h('div', { role: 'row', class: 'row', onclick: () => open?.(id, row), onfocus: () => { active = id; } },
       columns.map((column, i) => {
         const content = column.cell ? column.cell(row) : String(column.value(row) ?? '');
-        return h('div', { role: 'gridcell', 'aria-colindex': i + 1, title: typeof content === 'string' ? content : null }, content);
+        return h('div', { role: 'gridcell', class: classOf(column), 'data-unit': content === '' ? null : column.unit, 'aria-colindex': i + 1, title: typeof content === 'string' ? content : null }, content);
       }));
     element.dataset.id = id;
     return element;

@@ -6,6 +6,7 @@ import { kinds } from './kinds.js';
 import * as store from './store.js';
 import { changesView } from './view/changes.js';
 import { detailView } from './view/detail.js';
+import { mapView } from './view/map.js';
 import { overviewView } from './view/overview.js';
 import { reachView } from './view/reach.js';
 import { searchView } from './view/search.js';
@@ -16,13 +17,15 @@ import { traceView } from './view/trace.js';
 const main = document.getElementById('main');
 const nav = document.getElementById('nav');
 const query = document.getElementById('query');
+const menuButton = document.getElementById('menu');
 
 const views = {
-  overview: overviewView, topology: topologyView, trace: traceView, reach: reachView, changes: changesView, search: searchView,
+  overview: overviewView, map: mapView, topology: topologyView, trace: traceView, reach: reachView, changes: changesView, search: searchView,
   ...Object.fromEntries(Object.keys(kinds).map(name => [name, context => context.rest ? detailView(name, context) : tableView(name, context)])),
 };
+const whole = ['overview', 'trace', 'changes']; // views without objects of their own
 const menu = [
-  ['overview', 'Overview'], ...Object.entries(kinds).map(([name, kind]) => [name, kind.title]),
+  ['overview', 'Overview'], ['map', 'Map'], ...Object.entries(kinds).map(([name, kind]) => [name, kind.title]),
   ['topology', 'Topology'], ['trace', 'Trace'], ['reach', 'Who may reach'], ['changes', 'Changes'],
 ];
 const counts = {};
@@ -35,13 +38,15 @@ function route() {
   if (location.hash === '#main') return;
   const started = first ? 0 : performance.now();
   const [path, search = ''] = location.hash.replace(/^#\/?/, '').split('?');
-  const [name, ...rest] = (path || 'overview').split('/').map(decodeURIComponent);
-  const view = views[name] ?? overviewView;
+  const [name, ...rest] = (path || 'overview').split('/').map(decoded);
+  const known = Object.hasOwn(views, name) && !(rest.length && whole.includes(name));
+  const view = known ? views[name] : missingView;
   leave();
+  openMenu(false);
   const ends = new AbortController();
   const stops = [];
   const context = {
-    rest: rest.join('/'), parameters: new URLSearchParams(search), signal: ends.signal,
+    path, rest: rest.join('/'), parameters: new URLSearchParams(search), signal: ends.signal,
     // listen calls a function now, and after changes of the tables that it names.
     listen: (names, listener) => { listener(); stops.push(store.listen(each => names.includes(each) && listener())); },
     // painted measures the time until the browser has painted what the view shows.
@@ -57,6 +62,21 @@ function route() {
   }
   if (!first) document.getElementById('title').focus();
   first = false;
+}
+
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
+
+// missingView is the view of an address that names none.
+function missingView({ path }) {
+  return { title: 'No such page', element: h('p', {}, 'There is no page ', h('code', {}, path), '. ', link('overview', 'Overview')) };
+}
+
+// openMenu shows or hides the navigation of a narrow screen.
+function openMenu(open) {
+  nav.classList.toggle('open', open);
+  menuButton.setAttribute('aria-expanded', String(open));
 }
 
 const measured = new Set();
@@ -130,6 +150,7 @@ async function start() {
     location.hash = `#/search/${encodeURIComponent(query.value.trim())}`;
   });
   document.getElementById('skip').addEventListener('click', event => { event.preventDefault(); main.focus(); });
+  menuButton.addEventListener('click', () => openMenu(!nav.classList.contains('open')));
   document.addEventListener('keydown', keys);
   addEventListener('hashchange', route);
   route();

@@ -1,9 +1,9 @@
-// Holds the rows of all tables as the server sends them, and what has changed since the page was opened.
+// Holds the rows of all tables and the log of changes as the server sends them.
 
-const longest = 500; // entries in the list of changes
+const longest = 500; // entries in the log
 
-export const tables = new Map(); // name -> {rows: Map of id -> row, ready, refused, order: number of the last change}
-export const changes = []; // {at, table, id, what, row, fields}, the latest first
+export const tables = new Map(); // name -> {rows: Map of id -> row, ready, refused, version: number of the last change}
+export let log = []; // {at, table, id, what, warning, fields, event}, the latest first
 export let health = null;
 
 const listeners = new Set();
@@ -11,7 +11,7 @@ const texts = new WeakMap();
 
 // table returns a table, also before the server has sent it.
 export function table(name) {
-  if (!tables.has(name)) tables.set(name, { rows: new Map(), ready: false, refused: [] });
+  if (!tables.has(name)) tables.set(name, { rows: new Map(), ready: false, refused: [], version: 0 });
   return tables.get(name);
 }
 
@@ -48,47 +48,52 @@ function values(value) {
   return typeof value === 'object' ? Object.values(value).flatMap(values) : [String(value)];
 }
 
-function record(name, id, what, row, fields = []) {
-  changes.unshift({ at: new Date(), table: name, id, what, row, fields });
-  changes.length = Math.min(changes.length, longest);
+// changed marks a table as changed.
+function changed(name) {
+  table(name).version++;
+  notify(name);
+}
+
+// counts counts something in a table: what -> number. It counts again only after a change.
+export function counts(name, whatsOf) {
+  let at = -1, found = new Map();
+  return () => {
+    const t = table(name);
+    if (at !== t.version) {
+      [at, found] = [t.version, new Map()];
+      for (const row of t.rows.values()) for (const what of whatsOf(row)) found.set(what, (found.get(what) ?? 0) + 1);
+    }
+    return found;
+  };
 }
 
 const receivers = {
   table({ table: name, ready, refused, rows = {} }) {
-    const t = table(name);
-    Object.assign(t, { ready, refused, rows: new Map(Object.entries(rows)) });
-    notify(name);
+    Object.assign(table(name), { ready, refused, rows: new Map(Object.entries(rows)) });
+    changed(name);
   },
   state({ table: name, ready, refused }) {
     Object.assign(table(name), { ready, refused });
-    notify(name);
+    changed(name);
   },
   change({ table: name, put, drop }) {
-    const t = table(name);
-    for (const [id, row] of Object.entries(put)) {
-      const had = t.rows.get(id);
-      t.rows.set(id, row);
-      if (t.ready) record(name, id, had ? 'changed' : 'added', row, had ? different(had, row) : []);
-    }
-    for (const id of drop) {
-      const had = t.rows.get(id);
-      if (t.rows.delete(id)) record(name, id, 'removed', had);
-    }
-    notify(name);
-    notify('changes');
+    const { rows } = table(name);
+    for (const [id, row] of Object.entries(put)) rows.set(id, row);
+    for (const id of drop) rows.delete(id);
+    changed(name);
+  },
+  log({ whole, entries }) {
+    const repeated = new Set(entries.map(entry => entry.event).filter(Boolean));
+    const kept = whole ? [] : log.filter(entry => !repeated.has(entry.event));
+    const all = [...entries.map(entry => ({ ...entry, at: new Date(entry.at) })).reverse(), ...kept];
+    log = all.sort((a, b) => b.at - a.at).slice(0, longest);
+    notify('log');
   },
   health(event) {
     health = event;
     notify('health');
   },
 };
-
-// different lists the fields that differ: {name, from, to}.
-function different(a, b) {
-  return [...new Set([...Object.keys(a), ...Object.keys(b)])]
-    .filter(name => JSON.stringify(a[name]) !== JSON.stringify(b[name]))
-    .map(name => ({ name, from: values(a[name]).join(' '), to: values(b[name]).join(' ') }));
-}
 
 // receive takes an event of the server.
 export function receive(name, data) { receivers[name]?.(data); }

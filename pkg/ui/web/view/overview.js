@@ -50,7 +50,11 @@ function unread(all = []) {
 }
 
 // pages are the views of kinds, by kind.
-const pages = { NodeNetwork: 'nodes', IPPool: 'pools', Network: 'networks', Pod: 'pods', Service: 'services' };
+const pages = {
+  NodeNetwork: 'nodes', IPPool: 'pools', Network: 'networks', Pod: 'pods', Service: 'services', FloatingIP: 'addresses', LoadBalancerPool: 'balancers',
+  EgressIP: 'egress/EgressIP', ExternalRoute: 'egress/ExternalRoute', EgressFirewall: 'egress/EgressFirewall', EgressQoS: 'egress/EgressQoS',
+  BGPPeer: 'bgp/BGPPeer', BGPAdvertisement: 'bgp/BGPAdvertisement',
+};
 
 // objects names the objects of a problem. Objects with a page are links.
 function objects(text = '') {

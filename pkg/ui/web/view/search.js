@@ -9,9 +9,9 @@ export function searchView({ rest, listen, painted }) {
   const sheet = grid({
     label: 'results', filtered: false, open: (id, found) => { location.hash = `#/${found.path}`; },
     columns: [
-      { name: 'Kind', value: f => f.kind, width: 'minmax(0, .5fr)' }, { name: 'Name', value: f => f.name, width: 'minmax(0, 1.4fr)' },
-      { name: 'Addresses', value: f => f.addresses, width: 'minmax(0, 1.5fr)' }, { name: 'MAC', value: f => f.macs },
-      { name: 'Where', value: f => f.where },
+      { name: 'Kind', value: f => f.kind, width: 'minmax(0, .5fr)', place: 'b' }, { name: 'Name', value: f => f.name, width: 'minmax(0, 1.4fr)', place: 'a' },
+      { name: 'Addresses', value: f => f.addresses, width: 'minmax(0, 1.5fr)', place: 'e' }, { name: 'MAC', value: f => f.macs, place: 'c' },
+      { name: 'Where', value: f => f.where, place: 'd' },
     ],
   });
   const count = h('p', { role: 'status' });
