@@ -18,8 +18,8 @@ GOTEST := go run ./test/repeat --rerun-fails=1 --rerun-fails-max-failures=3 --re
 # The packages whose tests last longest start first. Tests wait more than they compute, so one package more than there are processors
 # is tested at once.
 LONGEST := ./test/operator ./pkg/agent ./pkg/agent/uplink
-# UNRACED packages compute in one goroutine, for minutes with the race detector.
-UNRACED := pkg/topology|test/policyoracle
+# UNRACED packages compute mostly in one goroutine, for minutes with the race detector.
+UNRACED := pkg/topology|test/policyoracle|test/serviceoracle
 TESTED_AT_ONCE := $(shell expr $$(nproc) + 1)
 
 ##@ Try it
@@ -45,7 +45,7 @@ lab-load: ## Rebuild Weft and replace it in the running cluster
 
 ##@ Check it
 .PHONY: test
-test: tools ## Run the unit, golden, real-OVN and reconciler tests, all but two packages with the race detector
+test: tools ## Run the unit, golden, real-OVN and reconciler tests, all but three packages with the race detector
 	$(GOTEST) --format pkgname-and-test-fails --packages "$(LONGEST) $$(go list ./... | grep -vE '/($(UNRACED))$$')" -- -race -p $(TESTED_AT_ONCE) -timeout 30m
 	$(GOTEST) --format pkgname-and-test-fails --packages "$$(go list ./... | grep -E '/($(UNRACED))$$')" -- -p $(TESTED_AT_ONCE) -timeout 30m
 	@$(MAKE) --no-print-directory test-modules
@@ -187,6 +187,10 @@ check-policy-start: tools ## Start N pods (N=1000) under policies that deny pack
 check-policies: tools ## Check random policies and connections (N=1000000 SEED=1): the rows must agree with the reference; TRACES=2000 of them also with ovn-northd and ovn-trace
 	go test ./test/policyoracle -count=1 -timeout 60m -v -run '^(Test(|Cluster|Admin)NetworkPolicies|TestTraces)$$' -args -n $(or $(N),1000000) -seed $(or $(SEED),1) -traces $(or $(TRACES),2000)
 
+.PHONY: check-services
+check-services: tools ## Compare random sequences of Services with kube-proxy (N=10000 SEED=1); SEQUENCE=7 repeats one of the seed's sequences
+	go test ./test/serviceoracle -count=1 -timeout 90m -v -args -n $(if $(SEQUENCE),50,$(or $(N),10000)) -seed $(or $(SEED),1) -sequence $(or $(SEQUENCE),0)
+
 .PHONY: lint
 lint: ## Run golangci-lint, including the import table
 	go tool -modfile=test/tools/lint/go.mod golangci-lint run ./...
@@ -239,7 +243,7 @@ fmt: ## Run gofmt
 
 ##@ Tools
 .PHONY: tools
-tools: ## Fetch OVN, and build etcd, kube-apiserver, kube-scheduler and kubectl for the tests, into $WEFT_CACHE
+tools: ## Fetch OVN, and build etcd, kube-apiserver, kube-proxy, kube-scheduler and kubectl for the tests, into $WEFT_CACHE
 	$(LAB) tools ovn
 	$(LAB) tools envtest
 	@go mod download -modfile=test/tools/cni/go.mod # tests build these plugins in network namespaces without a way out

@@ -16,8 +16,8 @@ import (
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/controllers/loadbalancer"
 	"github.com/weft-network/weft/controllers/network"
-	"github.com/weft-network/weft/controllers/service"
 	"github.com/weft-network/weft/controllers/sweep"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -51,7 +51,7 @@ func newEnv(mgr ctrl.Manager, options Options) *kind.Env {
 		Addresses: alloc.New(time.Now), NetworkAddresses: alloc.NewSet(time.Now),
 		Names: resolver.New(options.lookup(), time.Now), Served: &kind.Served{},
 		Reserved: lookup.Lookup{
-			Client: mgr.GetClient(), Indexes: lookup.Indexes{ByAddress: gateway.ByAddress, ByService: service.ByService},
+			Client: mgr.GetClient(), Indexes: lookup.Indexes{ByAddress: gateway.ByAddress, ByService: balance.ByService},
 			Static: append(reserved.Remotes("the OVN northbound database", options.Northbound...), lookup.Server(mgr.GetConfig())...),
 		},
 		Settings: kind.Settings{

@@ -17,6 +17,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -27,7 +28,7 @@ import (
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers,
 		Reachable:         env.Observed.Reachable,
-		ServicesByAddress: kind.ServicesByAddress, Zone: env.Zone}
+		ServicesByAddress: balance.ByAddress, Zone: env.Zone}
 	services := &Services{Client: env.Client, Database: env.Database, Events: env.Events, Zone: env.Zone}
 	return []*kind.Kind{services.kind(), {
 		Name: topology.KindEgressIP, Reconciler: r,
@@ -43,7 +44,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.every, kind.NetworksChanged()),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, r.every, kind.BalancersChanged()),
 			kind.Map(&corev1.Service{}, r.On, predicate.Funcs{UpdateFunc: addressesChanged}),
-			kind.Map(&networkv1alpha1.IPPool{}, r.every, kind.RangesChanged()),
+			kind.Map(&networkv1alpha1.IPPool{}, r.every, balance.RangesChanged()),
 			kind.Map(&discoveryv1.EndpointSlice{}, r.every, predicate.NewPredicateFuncs(isOfAPIServer)),
 		},
 	}}

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/loadbalancer"
@@ -38,7 +38,7 @@ func (r *Pools) egressIPs(ctx context.Context, pool *networkv1alpha1.IPPool) (ta
 // other Services yield to it.
 func (r *Pools) services(ctx context.Context, pool *networkv1alpha1.IPPool) (taken []floating.Taken, err error) {
 	var all corev1.ServiceList
-	if err := r.Client.List(ctx, &all, client.MatchingFields{kind.ServicesExposed: "true"},
+	if err := r.Client.List(ctx, &all, client.MatchingFields{balance.ByExposed: "true"},
 		client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func TestPoolsAndOtherObjects(t *testing.T) {
 	}
 	service := func(second int64, change func(*corev1.Service)) client.Object {
 		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop", CreationTimestamp: metav1.Unix(second, 0)}}
-		s.Spec.ClusterIPs, s.Spec.Ports = []string{"10.96.0.9"}, []corev1.ServicePort{{Port: 80}}
+		s.Spec.ClusterIPs, s.Spec.Ports = []string{"10.96.0.9", "fd00:10:96::9"}, []corev1.ServicePort{{Port: 80}}
 		change(s)
 		return s
 	}

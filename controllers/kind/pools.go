@@ -7,7 +7,6 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/trigger"
 )
@@ -18,15 +17,6 @@ func NetworksChanged() predicate.Predicate {
 		before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
 		after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
 		return !ok || !ok2 || !facts.SameNetworks(before.Status.Networks, after.Status.Networks)
-	}})
-}
-
-// RangesChanged passes the events of IPPools that change the ranges that they keep from others.
-func RangesChanged() predicate.Predicate {
-	return predicate.Or[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*networkv1alpha1.IPPool)
-		after, ok2 := e.ObjectNew.(*networkv1alpha1.IPPool)
-		return !ok || !ok2 || floating.Keeps(before) != floating.Keeps(after)
 	}})
 }
 

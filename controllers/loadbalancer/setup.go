@@ -19,6 +19,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/topology"
@@ -59,7 +60,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 				CreateFunc: func(event.CreateEvent) bool { return false },
 				DeleteFunc: func(event.DeleteEvent) bool { return false }}).MetadataOnly(),
 			kind.Map(&discoveryv1.EndpointSlice{}, pools.near),
-			kind.Map(&networkv1alpha1.IPPool{}, pools.every, kind.RangesChanged()),
+			kind.Map(&networkv1alpha1.IPPool{}, pools.every, balance.RangesChanged()),
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.every, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.BGPAdvertisement{}, pools.every, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.every, kind.NetworksChanged()),

@@ -14,6 +14,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -55,7 +56,7 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.On(&corev1.Pod{}, counts, problemsChanged()),
 		kind.On(&corev1.Service{}, counts, problemsChanged()),
 		kind.On(&discoveryv1.EndpointSlice{}, soon, apiServersOnly()),
-		kind.Map(&networkv1alpha1.IPPool{}, theNetwork, kind.RangesChanged()),
+		kind.Map(&networkv1alpha1.IPPool{}, theNetwork, balance.RangesChanged()),
 		kind.Map(&networkv1alpha1.ExternalRoute{}, theNetwork, predicate.Funcs{
 			UpdateFunc: func(event.UpdateEvent) bool { return false }}),
 	}

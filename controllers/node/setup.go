@@ -17,6 +17,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -61,7 +62,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.allNodes, predicate.Funcs{UpdateFunc: protectionChanged,
 				CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: hadProtection}),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.allNodes, predicate.Funcs{UpdateFunc: planChanged}),
-			kind.Map(&networkv1alpha1.IPPool{}, r.without, kind.RangesChanged()),
+			kind.Map(&networkv1alpha1.IPPool{}, r.without, balance.RangesChanged()),
 			kind.Map(&corev1.Service{}, r.observers, kind.NameServersChanged()),
 		},
 	}}

@@ -5,7 +5,6 @@ package service
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -58,15 +58,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	endpoints, err := r.endpoints(ctx, &service)
+	endpoints, err := r.reader().Endpoints(ctx, &service)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	others, err := r.sharing(ctx, &service)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	nodes, err := r.nodes(ctx, &service)
+	nodes, err := r.nodes(ctx, &service, endpoints)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -77,12 +73,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	pools, err := r.pools(ctx, &service)
+	refused := parsed.Refuse(&service, table)
+	pooled, conflicts, err := r.reader().Yield(ctx, &service, &parsed)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	refused := append(parsed.Refuse(&service, table), parsed.YieldToPools(&service, pools)...)
-	conflicts := parsed.Yield(&service, others)
+	refused = append(refused, pooled...)
 	applied := r.Database.Apply(ctx, topology.ServiceUnit(parsed))
 	if applied == nil {
 		r.latency.applied(req.NamespacedName, endpoints)
@@ -91,20 +87,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: time.Duration(left)}, errors.Join(ovndb.IgnorePending(applied), r.reportRefused(ctx, &service, refused))
 }
 
-// endpoints lists the service's slices sorted by name, including mirrors of an old Endpoints object.
-func (r *Reconciler) endpoints(ctx context.Context, service *corev1.Service) ([]discoveryv1.EndpointSlice, error) {
-	if !facts.Balanced(service) {
-		return nil, nil
-	}
-	var list discoveryv1.EndpointSliceList
-	err := r.Client.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{ByService: service.Name})
-	slices.SortFunc(list.Items, func(a, b discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
-	return list.Items, err
-}
+func (r *Reconciler) reader() balance.Reader { return balance.Reader{Reader: r.Client} }
 
 // nodes lists the nodes on which a service's balancers may differ, sorted by name.
-func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service) ([]facts.ServiceNode, error) {
-	if !facts.PerNode(service) {
+func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service, endpoints []discoveryv1.EndpointSlice) (
+	[]facts.ServiceNode, error) {
+	if !facts.PerNode(service, endpoints) {
 		return nil, nil
 	}
 	var nodes corev1.NodeList
@@ -114,25 +102,6 @@ func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service) ([]fact
 		return nil, err
 	}
 	return facts.ServiceNodes(service, nodes.Items, r.Zone.Own(networks.Items)), nil
-}
-
-// sharing lists the services that have an address of this one, without duplicates.
-func (r *Reconciler) sharing(ctx context.Context, service *corev1.Service) ([]corev1.Service, error) {
-	var found []corev1.Service
-	for _, address := range facts.ServiceAddresses(service) {
-		var list corev1.ServiceList
-		if err := r.Client.List(ctx, &list, client.MatchingFields{ByAddress: address.String()}); err != nil {
-			return nil, err
-		}
-		for _, other := range list.Items {
-			name := client.ObjectKeyFromObject(&other)
-			known := slices.ContainsFunc(found, func(s corev1.Service) bool { return client.ObjectKeyFromObject(&s) == name })
-			if !known && name != client.ObjectKeyFromObject(service) {
-				found = append(found, other)
-			}
-		}
-	}
-	return found, nil
 }
 
 // recordEvents records events for the parts of the service that are not in force.

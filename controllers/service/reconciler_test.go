@@ -257,9 +257,28 @@ func TestReconcile(t *testing.T) {
 				balancer("TCP", "cluster", "10.96.0.10:80:"), dropped("ip4.dst == 10.96.0.10 && tcp.dst == 80"), refuse4)},
 		},
 		"the load balancer's address": {
-			objects: []client.Object{aService(v4, loadBalancer("192.0.2.80", "2001:db8::80"))},
+			objects: []client.Object{aService(dual, loadBalancer("192.0.2.80", "2001:db8::80"))},
 			want: kindtest.Outcome{Units: applied(
-				balancer("TCP", "cluster", "10.96.0.10:80: 192.0.2.80:80: [2001:db8::80]:80:"), refuse4)},
+				balancer("TCP", "cluster", "10.96.0.10:80: 192.0.2.80:80: [2001:db8::80]:80: [fd02::a]:80:"), refuse4, refuse6)},
+		},
+		"addresses of a load balancer that belong to every host, or have another family": {
+			objects: []client.Object{aService(v4, loadBalancer("127.0.0.1", "0.0.0.0", "2001:db8::80", "192.0.2.080"))},
+			want: kindtest.Outcome{
+				Units: applied(balancer("TCP", "cluster", "10.96.0.10:80: 192.0.2.80:80:"), refuse4),
+				Events: []string{"Warning InvalidService Service demo/web: status.loadBalancer.ingress: 127.0.0.1 belongs to every host; " +
+					"status.loadBalancer.ingress: 0.0.0.0 belongs to every host; " +
+					"status.loadBalancer.ingress: 2001:db8::80 has another family than the service's cluster IPs"},
+			},
+		},
+		"source ranges that cannot be parsed": {
+			objects: []client.Object{aService(v4, func(s *corev1.Service) {
+				s.Spec.LoadBalancerSourceRanges = []string{" 203.0.113.0/24", "everybody"}
+			})},
+			want: kindtest.Outcome{
+				Units: applied(balancer("TCP", "cluster", "10.96.0.10:80:"), refuse4),
+				Events: []string{`Warning InvalidService Service demo/web: spec.loadBalancerSourceRanges: "everybody" is not a CIDR, ` +
+					"and admits nobody"},
+			},
 		},
 		"a node port in both families": {
 			objects: []client.Object{aService(dual, func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30080 })},

@@ -14,52 +14,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating"
 )
-
-// Exposed returns a request for each service that is reachable from outside, because the reservations have changed
-// for all of them.
-func (r *Reconciler) Exposed(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.list(ctx, client.MatchingFields{ByExposed: "true"})
-}
-
-// pools finds the addresses of NAT pools for a service that has external addresses. Other services cost no read.
-func (r *Reconciler) pools(ctx context.Context, service *corev1.Service) (func(netip.Addr) string, error) {
-	if len(facts.ExternalAddresses(service)) == 0 {
-		return func(netip.Addr) string { return "" }, nil
-	}
-	var all networkv1alpha1.IPPoolList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
-		return nil, err
-	}
-	pools := floating.NewTranslated(all.Items)
-	return func(a netip.Addr) string { return pools.Owner(a, service.CreationTimestamp) }, nil
-}
 
 // At returns a request for each service with one of these addresses. If an API server has one of them, node ports
 // depend on it too.
 func (r *Reconciler) At(ctx context.Context, addresses []netip.Addr) (requests []reconcile.Request) {
 	servers, err := r.Reserved.ForNode(ctx, "")
 	if err != nil {
-		return r.Exposed(ctx, nil)
+		return r.reader().RequestExposed(ctx, nil)
 	}
 	for _, address := range addresses {
 		if servers.Has(address) {
-			return r.Exposed(ctx, nil)
+			return r.reader().RequestExposed(ctx, nil)
 		}
-		requests = append(requests, r.list(ctx, client.MatchingFields{ByAddress: address.String()})...)
-	}
-	return requests
-}
-
-func (r *Reconciler) list(ctx context.Context, option client.ListOption) (requests []reconcile.Request) {
-	var list corev1.ServiceList
-	if err := r.Client.List(ctx, &list, option, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache returns no errors once it is in sync
-	}
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		requests = append(requests, r.reader().Request(ctx, client.MatchingFields{balance.ByAddress: address.String()})...)
 	}
 	return requests
 }

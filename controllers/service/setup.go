@@ -15,57 +15,33 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/reserved/lookup"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
 const (
-	// ByService indexes EndpointSlices by the name of their service.
-	ByService = "metadata.labels." + discoveryv1.LabelServiceName
-	// ByAddress indexes Services by the addresses that they are balanced on.
-	ByAddress = kind.ServicesByAddress
-	// ByNodes indexes, as "true", the Services whose balancers differ between nodes.
+	// ByNodes indexes, as "true", the Services whose balancers differ between nodes, whatever their endpoints are.
 	ByNodes = "balanced.pernode"
-	// ByExposed indexes, as "true", the Services that have an address or port outside the cluster's own networks.
-	ByExposed = kind.ServicesExposed
+	// ByHints indexes, as "true", the EndpointSlices with hints for nodes or zones.
+	ByHints = "hinted"
 	// workers is how many services are reconciled concurrently. Each waits for its transaction, and all that wait
 	// share the next one.
 	workers = 16
 )
 
-// IndexByService is the function of the index ByService.
-func IndexByService(o client.Object) []string {
-	if name := o.GetLabels()[discoveryv1.LabelServiceName]; name != "" {
-		return []string{name}
-	}
-	return nil
-}
-
-// IndexByAddress is the function of the index ByAddress.
-func IndexByAddress(o client.Object) []string {
-	service, ok := o.(*corev1.Service)
-	if !ok {
-		return nil
-	}
-	var texts []string
-	for _, address := range facts.ServiceAddresses(service) {
-		texts = append(texts, address.String())
-	}
-	return texts
-}
-
 // IndexByNodes is the function of the index ByNodes.
 func IndexByNodes(o client.Object) []string {
-	if service, ok := o.(*corev1.Service); ok && facts.PerNode(service) {
+	if service, ok := o.(*corev1.Service); ok && facts.DiffersByNode(service) {
 		return []string{"true"}
 	}
 	return nil
 }
 
-// IndexByExposed is the function of the index ByExposed.
-func IndexByExposed(o client.Object) []string {
-	if service, ok := o.(*corev1.Service); ok && facts.Exposed(service) {
+// IndexByHints is the function of the index ByHints.
+func IndexByHints(o client.Object) []string {
+	if slice, ok := o.(*discoveryv1.EndpointSlice); ok && facts.Hinted(slice) {
 		return []string{"true"}
 	}
 	return nil
@@ -81,10 +57,11 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Owner: func() client.Object { return &corev1.Service{} },
 		First: func() client.ObjectList { return &corev1.ServiceList{} },
 		Indexes: []kind.Index{
-			{Object: &discoveryv1.EndpointSlice{}, Field: ByService, Values: IndexByService},
-			{Object: &corev1.Service{}, Field: ByAddress, Values: IndexByAddress},
+			{Object: &discoveryv1.EndpointSlice{}, Field: balance.ByService, Values: balance.IndexByService},
+			{Object: &discoveryv1.EndpointSlice{}, Field: ByHints, Values: IndexByHints},
+			{Object: &corev1.Service{}, Field: balance.ByAddress, Values: balance.IndexByAddress},
 			{Object: &corev1.Service{}, Field: ByNodes, Values: IndexByNodes},
-			{Object: &corev1.Service{}, Field: ByExposed, Values: IndexByExposed},
+			{Object: &corev1.Service{}, Field: balance.ByExposed, Values: balance.IndexByExposed},
 		},
 		Watches: r.watches(),
 	}}
@@ -94,13 +71,12 @@ func (r *Reconciler) watches() []kind.Watch {
 	changed := predicate.Funcs{UpdateFunc: serviceChanged}
 	return []kind.Watch{
 		kind.Of(&corev1.Service{}, changed),
-		// An address that one service releases may belong to another now.
-		kind.Map(&corev1.Service{}, r.Sharing, changed),
-		kind.Map(&discoveryv1.EndpointSlice{}, r.Exposed, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
+		kind.Map(&corev1.Service{}, r.reader().RequestSharing, changed),
+		kind.Map(&discoveryv1.EndpointSlice{}, r.reader().RequestExposed, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
 		kind.On(&corev1.Node{}, r.owners()),
 		kind.On(&networkv1alpha1.NodeNetwork{}, r.owners()),
-		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.Exposed, predicate.Funcs{UpdateFunc: reservedChanged}),
-		kind.Map(&networkv1alpha1.IPPool{}, r.Exposed, kind.RangesChanged()),
+		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.reader().RequestExposed, predicate.Funcs{UpdateFunc: reservedChanged}),
+		kind.Map(&networkv1alpha1.IPPool{}, r.reader().RequestExposed, balance.RangesChanged()),
 		// A slice that moves to another service concerns both services.
 		kind.Map(&discoveryv1.EndpointSlice{}, serviceOf),
 		kind.Map(&corev1.Node{}, r.PerNode, predicate.Funcs{UpdateFunc: nodeChanged}),
@@ -110,7 +86,7 @@ func (r *Reconciler) watches() []kind.Watch {
 
 // serviceOf returns a request for the service of an EndpointSlice.
 func serviceOf(_ context.Context, slice client.Object) (requests []reconcile.Request) {
-	for _, service := range IndexByService(slice) {
+	for _, service := range balance.IndexByService(slice) {
 		requests = append(requests,
 			reconcile.Request{NamespacedName: types.NamespacedName{Namespace: slice.GetNamespace(), Name: service}})
 	}
@@ -118,13 +94,14 @@ func serviceOf(_ context.Context, slice client.Object) (requests []reconcile.Req
 }
 
 // PerNode returns a request for each service whose balancers differ between nodes.
-func (r *Reconciler) PerNode(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
-	var list corev1.ServiceList
-	if err := r.Client.List(ctx, &list, client.MatchingFields{ByNodes: "true"}); err != nil {
-		return nil // the cache returns no errors once it is in sync
+func (r *Reconciler) PerNode(ctx context.Context, _ client.Object) []reconcile.Request {
+	requests := r.reader().Request(ctx, client.MatchingFields{ByNodes: "true"})
+	var hinted discoveryv1.EndpointSliceList
+	if err := r.Client.List(ctx, &hinted, client.MatchingFields{ByHints: "true"}, client.UnsafeDisableDeepCopy); err != nil {
+		return requests // the cache returns no errors once it is in sync
 	}
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	for i := range hinted.Items {
+		requests = append(requests, serviceOf(ctx, &hinted.Items[i])...)
 	}
 	return requests
 }
@@ -143,22 +120,6 @@ func networkChanged(e event.UpdateEvent) bool {
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
 	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis || before.Spec.Zone != after.Spec.Zone ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
-}
-
-// Sharing returns a request for each other service that has an address of this service.
-func (r *Reconciler) Sharing(ctx context.Context, o client.Object) (requests []reconcile.Request) {
-	service, ok := o.(*corev1.Service)
-	if !ok {
-		return nil
-	}
-	others, err := r.sharing(ctx, service)
-	if err != nil {
-		return nil // the cache returns no errors once it is in sync
-	}
-	for i := range others {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&others[i])})
-	}
-	return requests
 }
 
 // serviceChanged passes updates that change addresses or how they are balanced.

@@ -234,8 +234,8 @@ func (a *agent) makeHostPorts(h *attach.Handler, restored func()) *hostports.Por
 // of load balancers.
 func (a *agent) makeGateway() *gateway.HealthChecks {
 	o := a.options
-	checks := gateway.NewHealthChecks(ctrl.Log.WithName("healthcheck"))
-	a.services = gateway.NewServices(a.mgr.GetClient(), checks, o.Node, a.changed)
+	checks := gateway.NewHealthChecks()
+	a.services = gateway.NewServices(a.mgr.GetClient(), checks, a.mgr.GetEventRecorder("weft-agent"), o.Node, a.changed)
 	a.gateway = &gateway.Gateway{
 		Node: o.Node, Datapath: Datapath(), OVS: a.ovs, Bindings: a.bindings, Attachments: a.attachments, Services: a.services,
 		TooBig:     toobig.New(o.SwitchDir, ctrl.Log.WithName("toobig"), a.later),

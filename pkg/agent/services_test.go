@@ -34,7 +34,7 @@ func (n *node) newService() (*corev1.Service, *discoveryv1.EndpointSlice) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"},
 		},
-		AddressType: discoveryv1.AddressTypeIPv4,
+		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: new(int32(8080))}},
 		Endpoints: []discoveryv1.Endpoint{
 			{Addresses: []string{"10.244.1.5"}, NodeName: &here, Conditions: discoveryv1.EndpointConditions{Ready: &ready}},
 			{Addresses: []string{"10.244.2.5"}, NodeName: &elsewhere, Conditions: discoveryv1.EndpointConditions{Ready: &ready}},

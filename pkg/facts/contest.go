@@ -57,8 +57,5 @@ func precedes(a, b *corev1.Service, address netip.Addr) bool {
 }
 
 func isClusterIP(service *corev1.Service, address netip.Addr) bool {
-	return slices.ContainsFunc(service.Spec.ClusterIPs, func(text string) bool {
-		ip, err := netip.ParseAddr(text)
-		return err == nil && ip == address
-	})
+	return slices.Contains(clusterIPs(service), address)
 }

@@ -166,13 +166,10 @@ func interfaceAddresses(field string, texts []networkv1alpha1.InterfaceAddress) 
 	return parsed, nil
 }
 
-// ServedAt returns the addresses at which OVN serves node ports and host ports: the first of each family, which is the
-// destination of packets from outside.
+// ServedAt returns the addresses at which OVN serves node ports and host ports: the first of each family on the gateway's link, which
+// packets from outside reach, or else the first of the node.
 func (g Gateway) ServedAt() (first []netip.Addr) {
-	all := g.HostAddresses
-	if g.Alone {
-		all = append(ipam.Addresses(g.Addresses), all...)
-	}
+	all := append(ipam.Addresses(g.Addresses), g.HostAddresses...)
 	for _, is4 := range []bool{true, false} {
 		if i := slices.IndexFunc(all, func(a netip.Addr) bool { return a.Is4() == is4 }); i >= 0 {
 			first = append(first, all[i])

@@ -51,7 +51,8 @@ func TestNodesChangeTheirGatewayInTurn(t *testing.T) {
 	other := node("n2", former, false, no, networkv1alpha1.ReasonUplinkRolledBack)
 	second := node("n3", wanted, true, late, "")
 	own := func(nn networkv1alpha1.NodeNetwork, spec networkv1alpha1.NodeGateway) networkv1alpha1.NodeNetwork {
-		nn.Spec.Gateway, nn.Spec.Gateway.Unconfirmed = spec, nn.Spec.Gateway.Unconfirmed
+		spec.Unconfirmed = nn.Spec.Gateway.Unconfirmed
+		nn.Spec.Gateway = spec
 		return nn
 	}
 	type nodes = []networkv1alpha1.NodeNetwork

@@ -42,3 +42,24 @@ func NodesWithEndpoints(endpoints []discoveryv1.EndpointSlice) map[string]bool {
 	}
 	return ready
 }
+
+// ReadyOn returns the number of ready endpoints of a service on a node. A pod counts once, whatever its addresses are.
+func ReadyOn(endpoints []discoveryv1.EndpointSlice, node string) int {
+	found := map[string]bool{}
+	for i := range endpoints {
+		if forOthers(endpoints[i].Labels) {
+			continue
+		}
+		for _, e := range endpoints[i].Endpoints {
+			if e.NodeName == nil || *e.NodeName != node || !isTrue(e.Conditions.Ready, true) || len(e.Addresses) == 0 {
+				continue
+			}
+			if ref := e.TargetRef; ref != nil {
+				found[ref.Kind+" "+ref.Namespace+"/"+ref.Name] = true
+			} else {
+				found[e.Addresses[0]] = true
+			}
+		}
+	}
+	return len(found)
+}

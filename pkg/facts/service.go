@@ -27,6 +27,10 @@ type Service struct {
 	Ports []ServicePort
 	// ClusterIPs refuse packets for ports other than Ports.
 	ClusterIPs []netip.Addr
+	// Sources are the only clients outside that may connect to Limited VIPs. Nil means all, and an empty list means none.
+	Sources []netip.Prefix
+	// HealthCheckPort is the port at which nodes report whether they have ready endpoints, or 0.
+	HealthCheckPort int32
 	// Idle services report connections while they have no backend.
 	Idle bool
 	// Nodes are the nodes on which the backends may differ. They are needed only for VIPs that are not FromAll, and for
@@ -45,6 +49,8 @@ type ServiceNode struct {
 type ServicePort struct {
 	Protocol Protocol
 	Number   uint16
+	// NodePort is 0 without a node port.
+	NodePort uint16
 	// VIPs are the destinations of clients, Backends the endpoints of both families. A VIP uses the backends of its
 	// own family.
 	VIPs     []VIP
@@ -56,6 +62,8 @@ type VIP struct {
 	netip.AddrPort
 	Reach Reach
 	From  Choice
+	// Limited reports whether only the service's Sources may connect from outside. It is set at addresses of load balancers.
+	Limited bool
 }
 
 // OnNode reports whether the VIP is each node's own address.

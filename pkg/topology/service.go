@@ -152,7 +152,7 @@ func (s service) render(protocol facts.Protocol) (all vips, variables []variable
 				s.renderOnNodes(all, vip, backends)
 				continue
 			}
-			text, b := listOf(usable(backends), s.Turn), balancer{reach: vip.Reach}
+			text, b := listOf(facts.Choose(backends, facts.FromAll, facts.ServiceNode{}), s.Turn), balancer{reach: vip.Reach}
 			if differs {
 				b.template = names.Family(vip.Addr())
 				text = note(variable{name: names.BackendsVariable(s.Namespace, s.Name, string(protocol), port.Number,
@@ -182,25 +182,10 @@ func familyOf(address netip.Addr, backends []facts.Backend) (family []facts.Back
 	return family
 }
 
-// usable returns the backends that take connections. It includes terminating backends only if there are no others,
-// because that is better than refusing a client (KEP-1669).
-func usable(backends []facts.Backend) (found []facts.Backend) {
-	for _, ending := range []bool{false, true} {
-		for _, b := range backends {
-			if b.Ending == ending {
-				found = append(found, b)
-			}
-		}
-		if len(found) > 0 {
-			break
-		}
-	}
-	return found
-}
-
 // listOf formats backends in OVN's notation, sorted, because the order of a service's endpoints means nothing. Each turn
 // moves all backends by one place.
 func listOf(backends []facts.Backend, turn int) string {
+	backends = slices.Clone(backends)
 	slices.SortFunc(backends, func(a, b facts.Backend) int { return a.Compare(b.AddrPort) })
 	texts := make([]string, 0, len(backends))
 	for _, backend := range backends {

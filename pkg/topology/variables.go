@@ -44,36 +44,11 @@ func (v variable) on(node facts.ServiceNode) string {
 
 // backendsOn formats the backends that a choice leaves on a node. There is at least one backend.
 func backendsOn(node facts.ServiceNode, from facts.Choice, backends []facts.Backend, turn int) string {
-	switch from {
-	case facts.FromAll:
-		return listOf(usable(backends), turn)
-	case facts.FromNear:
-		return listOf(near(usable(backends), node), turn)
-	}
-	local := usable(slices.DeleteFunc(slices.Clone(backends), func(b facts.Backend) bool { return b.Node != node.Name }))
-	if len(local) == 0 {
+	chosen := facts.Choose(backends, from, node)
+	if len(chosen) == 0 {
 		return nowhere(backends[0].Addr()).String()
 	}
-	return listOf(local, turn)
-}
-
-// near returns the backends for a node: those with a hint for it, else those with a hint for its zone, else all.
-// Hints count only if every backend has them, because a backend without hints may be the only usable one (KEP-2433).
-func near(backends []facts.Backend, node facts.ServiceNode) []facts.Backend {
-	for _, meant := range []struct {
-		of   func(facts.Backend) []string
-		name string
-	}{{func(b facts.Backend) []string { return b.ForNodes }, node.Name}, {func(b facts.Backend) []string { return b.ForZones }, node.Zone}} {
-		hinted := !slices.ContainsFunc(backends, func(b facts.Backend) bool { return len(meant.of(b)) == 0 })
-		if !hinted || meant.name == "" {
-			continue
-		}
-		mine := slices.DeleteFunc(slices.Clone(backends), func(b facts.Backend) bool { return !slices.Contains(meant.of(b), meant.name) })
-		if len(mine) > 0 {
-			return mine
-		}
-	}
-	return backends
+	return listOf(chosen, turn)
 }
 
 // nowhere returns a backend of an address's family that no router can reach, because a balancer has no option to drop

@@ -25,7 +25,7 @@ import (
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/controllers/floatingip"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/controllers/service"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/install/pki"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -147,7 +147,7 @@ func runOperator(ctx context.Context) error {
 	env.Settings.CountDelay = time.Second // as in the product
 	env.Floating = claim.New(env.Client, env.Live, time.Now)
 	// The reconciler of Services, which does not run here, has this index.
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Service{}, kind.ServicesExposed, service.IndexByExposed); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Service{}, balance.ByExposed, balance.IndexByExposed); err != nil {
 		return err
 	}
 	for _, k := range floatingip.Kinds(env) {

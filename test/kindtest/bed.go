@@ -33,6 +33,7 @@ import (
 	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
@@ -173,19 +174,8 @@ func newAPI(scheme *runtime.Scheme, kinds []*kind.Kind, objects []client.Object)
 
 // otherIndexes are the indexes that one package has and others read.
 var otherIndexes = []kind.Index{
-	{Object: &corev1.Service{}, Field: kind.ServicesByAddress, Values: func(o client.Object) (texts []string) {
-		service, _ := o.(*corev1.Service)
-		for _, address := range facts.ServiceAddresses(service) {
-			texts = append(texts, address.String())
-		}
-		return texts
-	}},
-	{Object: &corev1.Service{}, Field: kind.ServicesExposed, Values: func(o client.Object) (texts []string) {
-		if service, ok := o.(*corev1.Service); ok && facts.Exposed(service) {
-			texts = append(texts, "true")
-		}
-		return texts
-	}},
+	{Object: &corev1.Service{}, Field: balance.ByAddress, Values: balance.IndexByAddress},
+	{Object: &corev1.Service{}, Field: balance.ByExposed, Values: balance.IndexByExposed},
 	{Object: &corev1.Service{}, Field: kind.ServicesLeaving, Values: kind.IndexByEgressSource},
 	{Object: &corev1.Pod{}, Field: kind.PodsByNode, Values: func(o client.Object) []string {
 		pod, _ := o.(*corev1.Pod)

@@ -27,7 +27,7 @@ import (
 	"github.com/weft-network/weft/controllers/floatinggate"
 	"github.com/weft-network/weft/controllers/floatingip"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/controllers/service"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/test/lab/tools"
@@ -150,7 +150,7 @@ func runOperator(ctx context.Context) error {
 	env := &kind.Env{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Triggers: &trigger.Set{}, Events: mgr.GetEventRecorder("weft")}
 	env.Floating = claim.New(env.Client, env.Live, time.Now)
 	// The reconciler of Services, which does not run here, has this index.
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Service{}, kind.ServicesExposed, service.IndexByExposed); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Service{}, balance.ByExposed, balance.IndexByExposed); err != nil {
 		return err
 	}
 	for _, k := range append(floatingip.Kinds(env), floatinggate.Kinds(env)...) {

@@ -318,11 +318,11 @@ var protocolNumber = map[corev1.Protocol]int{corev1.ProtocolTCP: 6, corev1.Proto
 // frontend admits new connections to a service, and sends them to the host if the host has an endpoint. It matches
 // conntrack's state, which the later fragments of a datagram have as well.
 func (b ExternalBridge) frontend(f Frontend) []Flow {
-	if f.Inside || f.Address.IsLoopback() {
+	if f.IsClusterIP || f.Address.IsLoopback() {
 		return nil
 	}
 	accept := commit(markOVN) + "," + output(b.Patch)
-	if f.Own.IsValid() {
+	if f.Outside != nil {
 		accept = local
 	}
 	var flows []Flow

@@ -1,14 +1,19 @@
 package desired
 
 import (
+	"fmt"
+	"hash/fnv"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam"
 )
 
-// Frontend is an address and port at which clients outside the cluster reach a service.
+// Frontend is an address and port at which the host serves clients: its own programs, and clients outside the cluster.
 type Frontend struct {
 	// Address is an external IP or a load balancer's address. The zero Addr stands for every address of the node, at
 	// NodePort. An address of 127.0.0.0/8 serves the host only.
@@ -24,106 +29,186 @@ type Frontend struct {
 	Sources []netip.Prefix
 	// Local reports whether only endpoints on this node may serve clients from outside, which then keep their address.
 	Local bool
-	// HasLocal reports whether this node has a usable endpoint.
-	HasLocal bool
+	// Dropped reports whether connections from outside are dropped, because only other nodes have endpoints for Local.
+	Dropped bool
 	// Pod reports whether ClusterIP is the address of a pod on this node. Its replies pass through the host, so that
 	// clients keep their address.
 	Pod bool
-	// Own is an endpoint with the node's own address, or the zero AddrPort. OVN cannot send packets to it through the
-	// gateway router, which has the same address. Nor can it send packets of the host there, because they would meet
-	// themselves in conntrack on their way back through the management port. The host therefore sends them itself.
-	Own netip.AddrPort
-	// Spread are all endpoints. The host chooses one of them for each connection that no policy restricts to this node.
-	// It is nil if there is no Own or no other endpoint. OVN cannot choose, because it cannot send packets to Own.
-	Spread []netip.AddrPort
-	// Beyond is an endpoint on another host that is not a pod, such as an API server. In Local mode OVN's path there
-	// leads through the host, and packets of the host would come back to it with its own address. The host therefore
-	// sends them itself.
-	Beyond netip.AddrPort
-	// Inside reports whether Address is the cluster IP itself. Such a frontend exists only because of Own or Beyond, and
-	// only for the host's own connections.
-	Inside bool
+	// Inside are the endpoints among which the host chooses for each of its own connections, and Outside those for
+	// connections from outside. Nil means that OVN chooses at the cluster IP.
+	Inside, Outside []netip.AddrPort
+	// IsClusterIP reports whether Address is the cluster IP itself. Such a frontend exists only because of Inside, and only for the
+	// host's own connections.
+	IsClusterIP bool
 }
 
-// Frontends returns the frontends of a service, sorted by port and then by family.
-func Frontends(service *corev1.Service, endpoints LocalEndpoints) []Frontend {
-	var found []Frontend
-	for i := range service.Spec.Ports {
-		for _, clusterIP := range addressesOf(service.Spec.ClusterIPs) {
-			found = append(found, frontendsOf(service, &service.Spec.Ports[i], clusterIP, endpoints)...)
+// Place is the place from which a service is seen: a node, and how its pods reach the outside.
+type Place struct {
+	Node facts.ServiceNode // Addresses are all addresses of the node
+	Mode networkv1alpha1.GatewayMode
+	Pods []netip.Prefix // the networks of all pods
+}
+
+// Equal reports whether both places are the same.
+func (p Place) Equal(other Place) bool {
+	return p.Node.Name == other.Node.Name && p.Node.Zone == other.Node.Zone && p.Mode == other.Mode &&
+		slices.Equal(p.Node.Addresses, other.Node.Addresses) && slices.Equal(p.Pods, other.Pods)
+}
+
+// Frontends returns the frontends of a service at a node, in the order of its ports and addresses.
+func Frontends(service facts.Service, place Place) (found []Frontend) {
+	for _, port := range service.Ports {
+		for _, vip := range port.VIPs {
+			if vip.Reach == facts.ReachRouters || slices.Contains(ipam.LocalNodePorts(), vip.Addr()) {
+				continue // the address's other VIP, and an address that only OVN has
+			}
+			clusterIP, ok := clusterIPFor(service, vip.Addr())
+			if !ok {
+				continue
+			}
+			f := Frontend{Protocol: port.Protocol, Port: vip.Port(), ClusterIP: clusterIP, ClusterPort: port.Number, NodePort: port.NodePort}
+			if !vip.OnNode() {
+				f.Address = vip.Addr()
+			}
+			if f.IsClusterIP = vip.Addr() == clusterIP; !f.IsClusterIP && vip.Limited {
+				f.Sources = service.Sources
+			}
+			outside := fromOutside(port, vip)
+			f.Local = outside == facts.FromLocal && !f.IsClusterIP
+			c := chooser{place: place, service: &service, port: &port, frontend: &f, sticky: service.AffinityTimeout > 0}
+			f.Dropped = f.Local && len(c.choose(facts.FromLocal)) == 0 && len(c.choose(facts.FromAll)) > 0
+			f.Inside = c.host(vip.From, false)
+			if !f.IsClusterIP {
+				f.Outside = c.host(outside, true)
+			}
+			if !f.IsClusterIP || f.Inside != nil {
+				found = append(found, f)
+			}
 		}
 	}
 	return found
 }
 
-// frontendsOf returns the frontends of one port in one family.
-func frontendsOf(service *corev1.Service, port *corev1.ServicePort, clusterIP netip.Addr, endpoints LocalEndpoints) []Frontend {
-	base := Frontend{
-		Protocol: port.Protocol, ClusterIP: clusterIP, ClusterPort: uint16(port.Port), NodePort: uint16(port.NodePort),
-		HasLocal: endpoints.Usable, Local: service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
-		Own: endpoints.own(port, clusterIP.Is4()), Beyond: endpoints.beyond(port, clusterIP.Is4()),
-	}
-	if !prefersNear(service) {
-		base.Spread = endpoints.all(port, clusterIP.Is4())
-	}
-	var found []Frontend
-	if base.Own.IsValid() || base.Beyond.IsValid() {
-		inside := base
-		inside.Address, inside.Port, inside.Inside = clusterIP, base.ClusterPort, true
-		if p := service.Spec.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
-			inside.Spread = nil
-		}
-		found = append(found, inside)
-	}
-	if base.NodePort != 0 {
-		node := base
-		node.Port = node.NodePort
-		found = append(found, node)
-	}
-	for _, address := range addressesOf(service.Spec.ExternalIPs) {
-		if address.Is4() == clusterIP.Is4() {
-			external := base
-			external.Address, external.Port = address, base.ClusterPort
-			found = append(found, external)
+// fromOutside returns how clients outside choose at a VIP's address.
+func fromOutside(port facts.ServicePort, vip facts.VIP) facts.Choice {
+	for _, other := range port.VIPs {
+		if other.AddrPort == vip.AddrPort && other.Reach == facts.ReachRouters {
+			return other.From
 		}
 	}
-	for _, address := range balancerAddresses(service) {
-		if address.Is4() == clusterIP.Is4() {
-			balancer := base
-			balancer.Address, balancer.Port = address, base.ClusterPort
-			balancer.Sources = prefixesOf(service.Spec.LoadBalancerSourceRanges)
-			found = append(found, balancer)
-		}
-	}
-	return found
+	return vip.From
 }
 
-// prefersNear reports whether the endpoint on the client's own node is best, either because it is the nearest or because
-// a client must keep its endpoint.
-func prefersNear(service *corev1.Service) bool {
-	distribution := service.Spec.TrafficDistribution
-	return service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP || distribution != nil && *distribution != ""
+// clusterIPFor returns the cluster IP of an address's family.
+func clusterIPFor(service facts.Service, address netip.Addr) (netip.Addr, bool) {
+	i := slices.IndexFunc(service.ClusterIPs, func(ip netip.Addr) bool { return ip.Is4() == address.Is4() })
+	if i < 0 {
+		return netip.Addr{}, false
+	}
+	return service.ClusterIPs[i], true
 }
 
-// balancerAddresses returns the addresses of load balancers that forward packets unchanged. It omits proxies, which have
-// their own connections.
-func balancerAddresses(service *corev1.Service) []netip.Addr {
-	if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+// most is the maximum number of endpoints among which the host chooses. If there are more, nodes omit different ones.
+const most = 16
+
+// chooser chooses the endpoints of a frontend that the host itself serves.
+type chooser struct {
+	place    Place
+	service  *facts.Service
+	port     *facts.ServicePort
+	frontend *Frontend
+	sticky   bool // clients must keep their endpoint
+}
+
+// choose returns the endpoints in the frontend's family that a choice leaves on the node.
+func (c chooser) choose(from facts.Choice) []facts.Backend {
+	var family []facts.Backend
+	for _, b := range c.port.Backends {
+		if b.Addr().Is4() == c.frontend.ClusterIP.Is4() {
+			family = append(family, b)
+		}
+	}
+	return facts.Choose(family, from, c.place.Node)
+}
+
+// host returns the endpoints among which the host chooses, or nil if OVN does. OVN cannot send packets to an endpoint with the
+// node's own address through the gateway router, which has the same address. Nor can it send packets of the host there,
+// because they would meet themselves in conntrack on their way back through the management port. In Local mode, OVN's path
+// to an endpoint that is neither a pod nor on a node, such as an API server, leads through the host, and packets of the
+// host would come back to it with its own address. And the cluster IP has other endpoints than the frontend if the
+// internal policy is Local.
+func (c chooser) host(from facts.Choice, outside bool) []netip.AddrPort {
+	chosen := c.choose(from)
+	own := slices.DeleteFunc(slices.Clone(chosen), func(b facts.Backend) bool { return !c.isOwn(b) })
+	beyond := slices.DeleteFunc(slices.Clone(chosen), func(b facts.Backend) bool { return !c.isBeyond(b) })
+	preferred := own
+	if len(own) == 0 && c.place.Mode == networkv1alpha1.GatewayLocal {
+		preferred = beyond
+	}
+	if len(chosen) == 0 || len(preferred) == 0 && !c.differs(from, outside) {
 		return nil
 	}
-	var found []netip.Addr
-	for _, ingress := range service.Status.LoadBalancer.Ingress {
-		if ingress.IPMode != nil && *ingress.IPMode == corev1.LoadBalancerIPModeProxy {
-			continue
-		}
-		found = append(found, addressesOf([]string{ingress.IP})...)
+	if outside && c.frontend.Local && len(own) > 0 {
+		chosen = own // pods would not see the client's address
 	}
-	return found
+	if c.sticky && len(preferred) > 0 {
+		chosen = preferred
+	}
+	limit := most
+	if c.sticky { // each client gets the same one
+		limit = 1
+	}
+	if len(chosen) > limit {
+		at := c.place.number(len(chosen))
+		chosen = slices.Concat(chosen[at:], chosen[:at])[:limit]
+	}
+	return destinationsOf(chosen)
 }
 
-// addressesOf parses addresses and omits other texts, such as "None" of a headless service.
-func addressesOf(texts []string) []netip.Addr {
-	var found []netip.Addr
+// differs reports whether a choice has other endpoints than the destination by which the host would reach the service: the cluster
+// IP, or, for connections from outside that must stay on the node, ipam.LocalNodePorts. In Shared mode the gateway router serves
+// connections from outside at the frontend's own address.
+func (c chooser) differs(from facts.Choice, outside bool) bool {
+	switch {
+	case outside && c.place.Mode != networkv1alpha1.GatewayLocal || from == facts.FromLocal && !outside:
+		return false
+	case from == facts.FromLocal:
+		return c.port.NodePort == 0
+	}
+	return slices.ContainsFunc(c.port.VIPs, func(v facts.VIP) bool {
+		return v.Addr() == c.frontend.ClusterIP && v.From == facts.FromLocal
+	})
+}
+
+// isOwn reports whether an endpoint has an address of the node.
+func (c chooser) isOwn(b facts.Backend) bool {
+	return slices.Contains(c.place.Node.Addresses, b.Addr())
+}
+
+// isBeyond reports whether an endpoint is on no node and is not a pod.
+func (c chooser) isBeyond(b facts.Backend) bool {
+	return b.Node == "" && !c.isOwn(b) &&
+		!slices.ContainsFunc(c.place.Pods, func(network netip.Prefix) bool { return network.Contains(b.Addr()) })
+}
+
+// number returns a number below limit that differs between nodes.
+func (p Place) number(limit int) int {
+	h := fnv.New32a()
+	fmt.Fprint(h, p.Node.Addresses)
+	return int(h.Sum32() % uint32(limit))
+}
+
+// destinationsOf returns the destinations of backends, sorted and without duplicates.
+func destinationsOf(backends []facts.Backend) (found []netip.AddrPort) {
+	for _, b := range backends {
+		found = append(found, b.AddrPort)
+	}
+	slices.SortFunc(found, netip.AddrPort.Compare)
+	return slices.Compact(found)
+}
+
+// addressesOf parses addresses and omits other texts.
+func addressesOf(texts []string) (found []netip.Addr) {
 	for _, text := range texts {
 		if address, err := netip.ParseAddr(text); err == nil {
 			found = append(found, address.Unmap())
@@ -132,20 +217,11 @@ func addressesOf(texts []string) []netip.Addr {
 	return found
 }
 
-func prefixesOf(texts []string) []netip.Prefix {
-	var found []netip.Prefix
-	for _, text := range texts {
-		if prefix, err := netip.ParsePrefix(text); err == nil {
-			found = append(found, prefix.Masked())
-		}
-	}
-	return found
-}
-
-// StripService returns a copy of a service with only what Frontends and the health check read.
+// StripService returns a copy of a service with only what decides how it is balanced.
 func StripService(s *corev1.Service) *corev1.Service {
 	kept := &corev1.Service{}
 	kept.Namespace, kept.Name, kept.UID, kept.ResourceVersion = s.Namespace, s.Name, s.UID, s.ResourceVersion
+	kept.CreationTimestamp = s.CreationTimestamp
 	if idle := s.Annotations[networkv1alpha1.IdleAnnotation]; idle != "" {
 		kept.Annotations = map[string]string{networkv1alpha1.IdleAnnotation: idle}
 	}
@@ -153,7 +229,7 @@ func StripService(s *corev1.Service) *corev1.Service {
 		Type: s.Spec.Type, ClusterIPs: s.Spec.ClusterIPs, ExternalIPs: s.Spec.ExternalIPs,
 		ExternalTrafficPolicy: s.Spec.ExternalTrafficPolicy, HealthCheckNodePort: s.Spec.HealthCheckNodePort,
 		LoadBalancerSourceRanges: s.Spec.LoadBalancerSourceRanges, InternalTrafficPolicy: s.Spec.InternalTrafficPolicy,
-		SessionAffinity: s.Spec.SessionAffinity, TrafficDistribution: s.Spec.TrafficDistribution,
+		SessionAffinity: s.Spec.SessionAffinity,
 	}
 	for _, port := range s.Spec.Ports {
 		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{
@@ -165,14 +241,4 @@ func StripService(s *corev1.Service) *corev1.Service {
 		kept.Status.LoadBalancer.Ingress = append(kept.Status.LoadBalancer.Ingress, stripped)
 	}
 	return kept
-}
-
-// HealthCheckPort returns the port at which load balancers check whether this node has endpoints of the service. It
-// returns 0 if there is no such port.
-func HealthCheckPort(s *corev1.Service) int32 {
-	isLocal := s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
-	if s.Spec.Type != corev1.ServiceTypeLoadBalancer || !isLocal {
-		return 0
-	}
-	return s.Spec.HealthCheckNodePort
 }

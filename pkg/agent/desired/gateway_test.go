@@ -17,6 +17,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/facts"
 )
 
 func addrs(texts ...string) (parsed []netip.Addr) {
@@ -157,7 +158,7 @@ func TestFrontends(t *testing.T) {
 	frontend := func(clusterIP, address string, port uint16, sources ...string) desired.Frontend {
 		f := desired.Frontend{
 			Protocol: corev1.ProtocolTCP, Port: port, ClusterIP: netip.MustParseAddr(clusterIP), ClusterPort: 80,
-			NodePort: 30080, Sources: nets(sources...), Local: true, HasLocal: true,
+			NodePort: 30080, Sources: nets(sources...), Local: true,
 		}
 		if address != "" {
 			f.Address = netip.MustParseAddr(address)
@@ -165,30 +166,67 @@ func TestFrontends(t *testing.T) {
 		return f
 	}
 	want := []desired.Frontend{
-		frontend("10.96.0.7", "", 30080), frontend("10.96.0.7", "192.0.2.9", 80),
+		frontend("10.96.0.7", "192.0.2.9", 80), frontend("fd00:10:96::7", "2001:db8::9", 80),
 		frontend("10.96.0.7", "198.51.100.7", 80, "198.51.100.0/24", "203.0.113.9/32"),
-		frontend("fd00:10:96::7", "", 30080), frontend("fd00:10:96::7", "2001:db8::9", 80),
+		frontend("10.96.0.7", "", 30080), frontend("fd00:10:96::7", "", 30080),
 	}
 	equal := cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}, netip.AddrPort{})
-	if diff := gocmp.Diff(want, desired.Frontends(loadBalancer(), usable()), equal); diff != "" {
+	if diff := gocmp.Diff(want, usable(loadBalancer()), equal); diff != "" {
 		t.Errorf("frontends (-want +got):\n%s", diff)
 	}
 	stripped := desired.StripService(loadBalancer())
-	if diff := gocmp.Diff(want, desired.Frontends(stripped, usable()), equal); diff != "" {
-		t.Errorf("frontends of the stripped service (-want +got):\n%s", diff)
-	}
 	if stripped.Labels != nil || stripped.Spec.Selector != nil || stripped.Spec.HealthCheckNodePort != 32000 {
 		t.Errorf("stripped is %+v", stripped)
 	}
 }
 
-// usable returns LocalEndpoints with a usable endpoint and no other details.
-func usable() desired.LocalEndpoints { return desired.LocalEndpoints{Usable: true} }
+// frontends returns the frontends of a service, as an agent in a place sees its slices.
+func frontends(service *corev1.Service, place desired.Place, slices ...discoveryv1.EndpointSlice) []desired.Frontend {
+	var stripped []discoveryv1.EndpointSlice
+	for i := range slices {
+		stripped = append(stripped, *desired.StripSlice(&slices[i], place.Node.Name))
+	}
+	parsed, _ := facts.ParseService(desired.StripService(service), desired.Unmerged(stripped), nil)
+	return desired.Frontends(parsed, place)
+}
+
+// on returns the place n1 in a mode, with these addresses.
+func on(mode networkv1alpha1.GatewayMode, addresses ...string) desired.Place {
+	return desired.Place{Mode: mode, Pods: nets("10.244.0.0/16", "fd00:10:244::/48"),
+		Node: facts.ServiceNode{Name: "n1", Zone: "a", Addresses: addrs(addresses...)}}
+}
+
+// usable returns the frontends of a service with a pod of both families on the node.
+func usable(service *corev1.Service) []desired.Frontend {
+	return frontends(service, on(networkv1alpha1.GatewayShared, "172.18.0.11"),
+		endpoints(service, "10.244.1.5@n1"), endpoints(service, "fd00:10:244:1::5@n1"))
+}
+
+// endpoints returns a slice with the port 8080 of a service's first port. An endpoint is "<address>" or "<address>@<node>", and
+// "<address>@<node>!" while it ends.
+func endpoints(service *corev1.Service, texts ...string) discoveryv1.EndpointSlice {
+	port := &service.Spec.Ports[0]
+	slice := discoveryv1.EndpointSlice{
+		Ports: []discoveryv1.EndpointPort{{Name: &port.Name, Port: new(int32(8080)), Protocol: &port.Protocol}}}
+	for _, text := range texts {
+		text, ends := strings.CutSuffix(text, "!")
+		address, node, placed := strings.Cut(text, "@")
+		e := discoveryv1.Endpoint{Addresses: []string{address}}
+		if placed {
+			e.NodeName = &node
+		}
+		if ends {
+			e.Conditions = discoveryv1.EndpointConditions{Ready: new(false), Serving: new(true), Terminating: new(true)}
+		}
+		slice.Endpoints = append(slice.Endpoints, e)
+	}
+	return slice
+}
 
 func TestHeadlessServicesHaveNoFrontends(t *testing.T) {
 	service := loadBalancer()
 	service.Spec.ClusterIPs = []string{"None"}
-	if got := desired.Frontends(service, usable()); got != nil {
+	if got := usable(service); got != nil {
 		t.Errorf("frontends: %+v", got)
 	}
 }
@@ -196,24 +234,29 @@ func TestHeadlessServicesHaveNoFrontends(t *testing.T) {
 // The host itself sends packets to its own endpoint, both its own and those from outside, because OVN cannot.
 func TestTheHostsOwnEndpoint(t *testing.T) {
 	own := addrs("172.18.0.11", "fd00:18::11")
-	name, port, protocol, node := "http", int32(8080), corev1.ProtocolTCP, "n1"
-	slice := discoveryv1.EndpointSlice{
-		Ports:     []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}},
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.1.5"}, NodeName: &node}, {Addresses: []string{"172.18.0.11"}}},
-	}
-	place := desired.Place{Node: "n1", Own: own, Pods: nets("10.244.0.0/16")}
-	frontends := desired.Frontends(loadBalancer(), desired.FindLocal([]discoveryv1.EndpointSlice{slice}, place))
-	for _, f := range frontends {
-		if want := f.ClusterIP.Is4(); f.Own.IsValid() != want || want && f.Own.String() != "172.18.0.11:8080" {
-			t.Errorf("own endpoint of %+v", f)
+	place := on(networkv1alpha1.GatewayShared, "172.18.0.11", "fd00:18::11")
+	all := frontends(loadBalancer(), place, endpoints(loadBalancer(), "10.244.1.5@n1", "172.18.0.11@n1"))
+	for _, f := range all {
+		var want, outside []netip.AddrPort
+		if f.ClusterIP.Is4() {
+			want = []netip.AddrPort{netip.MustParseAddrPort("10.244.1.5:8080"), netip.MustParseAddrPort("172.18.0.11:8080")}
+		}
+		if !slices.Equal(f.Inside, want) {
+			t.Errorf("the host's own connections to %+v", f)
+		}
+		if f.ClusterIP.Is4() && !f.IsClusterIP { // pods would not see the client's address
+			outside = want[1:]
+		}
+		if !slices.Equal(f.Outside, outside) {
+			t.Errorf("connections from outside to %+v", f)
 		}
 	}
-	rules := desired.HostRules{Mode: networkv1alpha1.GatewayShared, Addresses: own, Frontends: frontends}.Table()
+	rules := desired.HostRules{Mode: networkv1alpha1.GatewayShared, Addresses: own, Frontends: all}.Table()
 	for _, set := range rules.Sets {
 		switch set.Name {
 		case "cluster4": // cluster IP, node port, external IP, load balancer
-			if len(set.Elements) != 4 || set.Elements["10.96.0.7 . tcp . 80"] != "172.18.0.11 . 8080" ||
-				set.Elements["172.18.0.11 . tcp . 30080"] != "172.18.0.11 . 8080" {
+			if len(set.Elements) != 4 || set.Elements["10.96.0.7 . tcp . 80"] != "10.244.1.5 . 8080" ||
+				set.Elements["172.18.0.11 . tcp . 30080"] != "10.244.1.5 . 8080" {
 				t.Errorf("the host's own connections: %v", set.Elements)
 			}
 		case "outside4":
@@ -230,7 +273,7 @@ func TestTheHostsOwnEndpoint(t *testing.T) {
 			}
 		}
 	}
-	bridge := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: own, Frontends: frontends}
+	bridge := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: own, Frontends: all}
 	for _, f := range bridge.Flows() {
 		if strings.Contains(f.Match, "ct_nw_dst=172.18.0.11") && f.Actions != "LOCAL" {
 			t.Errorf("flow %+v", f)
@@ -238,16 +281,13 @@ func TestTheHostsOwnEndpoint(t *testing.T) {
 	}
 }
 
-// hostEndpoints returns endpoints of the load balancer in the host networks of n1 and further nodes, and n1's place.
-func hostEndpoints(nodes int) (discoveryv1.EndpointSlice, desired.Place) {
-	name, port, protocol := "http", int32(8080), corev1.ProtocolTCP
-	slice := discoveryv1.EndpointSlice{Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}}}
+// hostEndpoints returns endpoints of the load balancer in the host networks of n1 and further nodes.
+func hostEndpoints(nodes int) discoveryv1.EndpointSlice {
+	var texts []string
 	for i := range nodes {
-		node := fmt.Sprint("n", i+1)
-		endpoint := discoveryv1.Endpoint{Addresses: []string{fmt.Sprint("172.18.0.", 11+i)}, NodeName: &node}
-		slice.Endpoints = append(slice.Endpoints, endpoint)
+		texts = append(texts, fmt.Sprintf("172.18.0.%d@n%d", 11+i, i+1))
 	}
-	return slice, desired.Place{Node: "n1", Own: addrs("172.18.0.11"), Pods: nets("10.244.0.0/16")}
+	return endpoints(loadBalancer(), texts...)
 }
 
 // ruleFor returns the rule of a chain that chooses an endpoint for connections to an address, or an empty string.
@@ -265,7 +305,7 @@ func ruleFor(table desired.NftTable, chain, address string) string {
 // If the host has an endpoint of a service, it chooses among all endpoints, as far as the service permits it.
 func TestTheHostChoosesAmongAllEndpoints(t *testing.T) {
 	const both = " to numgen random mod 2 map { 0 : 172.18.0.11 . 8080, 1 : 172.18.0.12 . 8080 }"
-	local, near := corev1.ServiceInternalTrafficPolicyLocal, corev1.ServiceTrafficDistributionPreferClose
+	local := corev1.ServiceInternalTrafficPolicyLocal
 	type choice struct {
 		change func(*corev1.ServiceSpec)
 		// Which connections are spread: the host's own to the cluster IP and to the node port, and those from outside.
@@ -280,17 +320,14 @@ func TestTheHostChoosesAmongAllEndpoints(t *testing.T) {
 		"affinity": {
 			func(s *corev1.ServiceSpec) { s.SessionAffinity = corev1.ServiceAffinityClientIP }, false, false, false,
 		},
-		"the nearest": {func(s *corev1.ServiceSpec) { s.TrafficDistribution = &near }, false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			service := loadBalancer()
 			service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
 			test.change(&service.Spec)
-			slice, place := hostEndpoints(2)
-			stripped := desired.StripSlice(&slice, "n1")
-			local := desired.FindLocal([]discoveryv1.EndpointSlice{*stripped}, place)
-			frontends := desired.Frontends(desired.StripService(service), local)
-			table := desired.HostRules{Mode: networkv1alpha1.GatewayShared, Addresses: place.Own, Frontends: frontends}.Table()
+			place := on(networkv1alpha1.GatewayShared, "172.18.0.11")
+			all := frontends(service, place, hostEndpoints(2))
+			table := desired.HostRules{Mode: place.Mode, Addresses: place.Node.Addresses, Frontends: all}.Table()
 			for _, rule := range []struct {
 				chain, address string
 				want           bool
@@ -303,8 +340,9 @@ func TestTheHostChoosesAmongAllEndpoints(t *testing.T) {
 					t.Errorf("%s to %s: %q", rule.chain, rule.address, got)
 				}
 			}
-			if got := slices.ContainsFunc(frontends, desired.Frontend.SpreadsOutside); got != test.externals {
-				t.Errorf("SpreadsOutside is %v", got)
+			forwards := func(f desired.Frontend) bool { return f.ForwardsOutside(place.Node.Addresses) }
+			if got := slices.ContainsFunc(all, forwards); got != test.externals {
+				t.Errorf("ForwardsOutside is %v", got)
 			}
 			for _, set := range table.Sets {
 				_, hidden := set.Elements["172.18.0.12 . tcp . 8080"]
@@ -318,19 +356,15 @@ func TestTheHostChoosesAmongAllEndpoints(t *testing.T) {
 
 // The host chooses among a part of very many endpoints. It does not choose if it has none itself, because then OVN does.
 func TestTheHostChoosesAmongSome(t *testing.T) {
-	slice, place := hostEndpoints(40)
-	frontends := func() []desired.Frontend {
-		local := desired.FindLocal([]discoveryv1.EndpointSlice{*desired.StripSlice(&slice, "n1")}, place)
-		return desired.Frontends(loadBalancer(), local)
-	}
-	for _, f := range frontends() {
-		if want := f.ClusterIP.Is4(); (len(f.Spread) == 16) != want || !want && len(f.Spread) > 0 {
-			t.Errorf("%+v chooses among %d", f, len(f.Spread))
+	place, slice := on(networkv1alpha1.GatewayShared, "172.18.0.11"), hostEndpoints(40)
+	for _, f := range frontends(loadBalancer(), place, slice) {
+		if want := f.ClusterIP.Is4(); (len(f.Inside) == 16) != want || !want && len(f.Inside) > 0 {
+			t.Errorf("%+v chooses among %d", f, len(f.Inside))
 		}
 	}
 	slice.Endpoints = slice.Endpoints[1:]
-	for _, f := range frontends() {
-		if len(f.Spread) > 0 || f.Own.IsValid() || f.HasLocal {
+	for _, f := range frontends(loadBalancer(), place, slice) {
+		if len(f.Inside) > 0 || len(f.Outside) > 0 || f.Dropped != (f.ClusterIP.Is4() && !f.IsClusterIP) {
 			t.Errorf("without an own endpoint: %+v", f)
 		}
 	}
@@ -338,23 +372,17 @@ func TestTheHostChoosesAmongSome(t *testing.T) {
 
 // Only in Local mode does the host itself send packets to an endpoint elsewhere that is not a pod.
 func TestAnEndpointElsewhereThatIsNoPod(t *testing.T) {
-	place := desired.Place{Own: addrs("172.18.0.11"), Pods: nets("10.244.0.0/16")}
-	name, port := "https", int32(6443)
-	slice := discoveryv1.EndpointSlice{
-		Ports:     []discoveryv1.EndpointPort{{Name: &name, Port: &port}},
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"172.18.0.2"}}},
-	}
+	name := "https"
 	service := &corev1.Service{Spec: corev1.ServiceSpec{
 		ClusterIPs: []string{"10.96.0.1"}, Ports: []corev1.ServicePort{{Name: name, Protocol: corev1.ProtocolTCP, Port: 443}},
 	}}
-	local := desired.FindLocal([]discoveryv1.EndpointSlice{slice}, place)
-	if local.Usable {
-		t.Error("the endpoint counts as local")
-	}
+	slice := endpoints(service, "172.18.0.2")
+	slice.Ports[0].Port = new(int32(6443))
 	for mode, want := range map[networkv1alpha1.GatewayMode]string{
 		networkv1alpha1.GatewayLocal: "172.18.0.2 . 6443", networkv1alpha1.GatewayShared: "",
 	} {
-		table := desired.HostRules{Mode: mode, Addresses: place.Own, Frontends: desired.Frontends(service, local)}.Table()
+		place := on(mode, "172.18.0.11")
+		table := desired.HostRules{Mode: mode, Addresses: place.Node.Addresses, Frontends: frontends(service, place, slice)}.Table()
 		for _, set := range table.Sets {
 			_, masqueraded := set.Elements["172.18.0.2 . tcp . 6443"]
 			switch {
@@ -372,7 +400,7 @@ func TestDatagramsThatGoElsewhereNow(t *testing.T) {
 	service.Spec.Ports[0].Protocol = corev1.ProtocolUDP
 	rules := desired.HostRules{Mode: networkv1alpha1.GatewayLocal, Addresses: addrs("172.18.0.11")}
 	none := rules.UDP()
-	rules.Frontends = desired.Frontends(service, usable())
+	rules.Frontends = usable(service)
 	all := rules.UDP()
 	if got := desired.Changed(none, all); len(got) != 4 || got[0] != netip.MustParseAddrPort("172.18.0.11:30080") {
 		t.Errorf("after a service was added: %v", got)
@@ -381,7 +409,7 @@ func TestDatagramsThatGoElsewhereNow(t *testing.T) {
 		t.Errorf("after a service was removed: %v", got)
 	}
 	service.Spec.ClusterIPs[0] = "10.96.0.8"
-	rules.Frontends = desired.Frontends(service, usable())
+	rules.Frontends = usable(service)
 	if got := desired.Changed(all, rules.UDP()); len(got) != 3 { // of IPv4
 		t.Errorf("after a service was changed: %v", got)
 	}
@@ -392,12 +420,12 @@ func TestDatagramsThatGoElsewhereNow(t *testing.T) {
 
 // If two services have the same address and port, the first one gets it.
 func TestFlowsMatchOnce(t *testing.T) {
-	frontends := desired.Frontends(loadBalancer(), usable())
+	all := usable(loadBalancer())
 	b := desired.ExternalBridge{
 		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
 	}
 	without := len(b.Flows())
-	b.Frontends = append(frontends, frontends...)
+	b.Frontends = append(all, all...)
 	seen := map[desired.Flow]bool{}
 	for _, f := range b.Flows() {
 		f.Actions = ""
@@ -415,7 +443,7 @@ func TestFlowsMatchOnce(t *testing.T) {
 func TestNothingLeavesWithAnotherPacket(t *testing.T) {
 	b := desired.ExternalBridge{
 		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
-		Frontends: desired.Frontends(loadBalancer(), usable()),
+		Frontends: usable(loadBalancer()),
 	}
 	checked := 0
 	for _, f := range b.Flows() {
@@ -473,7 +501,7 @@ func TestApartFromTheRouter(t *testing.T) {
 		service.Spec.ExternalTrafficPolicy = policy
 		rules := desired.HostRules{
 			Mode: networkv1alpha1.GatewayShared, Apart: true, Addresses: addrs("172.18.0.11"),
-			Frontends: desired.Frontends(service, usable()),
+			Frontends: usable(service),
 		}
 		for _, set := range rules.Table().Sets {
 			switch {
@@ -490,7 +518,7 @@ func TestApartFromTheRouter(t *testing.T) {
 func TestALinkOfItsOwn(t *testing.T) {
 	b := desired.ExternalBridge{
 		Alone: true, Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Hidden: nets("10.244.0.0/16"),
-		Frontends: desired.Frontends(loadBalancer(), usable()), Silent: addrs("172.18.0.201", "fd00:18::201"),
+		Frontends: usable(loadBalancer()), Silent: addrs("172.18.0.201", "fd00:18::201"),
 	}
 	want := []desired.Flow{
 		{Priority: 1, Actions: "NORMAL"},

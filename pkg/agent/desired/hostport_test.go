@@ -14,12 +14,12 @@ import (
 // A host port without an address is also served at 127.0.0.1. A host port at 127.0.0.1 is served only there. Nothing at
 // 127.0.0.1 is reachable from outside, in any mode.
 func TestHostPortsAreAtTheLoopbackToo(t *testing.T) {
-	frontends := desired.HostPorts([]*sbdb.PortBinding{{
+	ports := desired.HostPorts([]*sbdb.PortBinding{{
 		MAC:         []string{"0a:58:0a:f4:01:05 10.244.1.5 fd00::5"},
 		ExternalIDs: map[string]string{ovnexpr.HostPortsKey: "tcp/:8088/80,tcp/127.0.0.1:9099/90"},
 	}})
 	var at []string
-	for _, f := range frontends {
+	for _, f := range ports {
 		at = append(at, f.Address.String()+" "+netip.AddrPortFrom(f.ClusterIP, f.ClusterPort).String())
 	}
 	want := "invalid IP 10.244.1.5:80, 127.0.0.1 10.244.1.5:80, 127.0.0.1 10.244.1.5:90, invalid IP [fd00::5]:80"
@@ -27,7 +27,7 @@ func TestHostPortsAreAtTheLoopbackToo(t *testing.T) {
 		t.Errorf("host ports are %s, want %s", got, want)
 	}
 	bridge := desired.ExternalBridge{
-		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"), Frontends: frontends,
+		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"), Frontends: ports,
 	}
 	for _, f := range bridge.Flows() {
 		if strings.Contains(f.Match, "127.0.0.1") {
@@ -35,7 +35,7 @@ func TestHostPortsAreAtTheLoopbackToo(t *testing.T) {
 		}
 	}
 	for _, mode := range []networkv1alpha1.GatewayMode{networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal} {
-		rules := desired.HostRules{Mode: mode, Addresses: bridge.Addresses, Frontends: frontends}
+		rules := desired.HostRules{Mode: mode, Addresses: bridge.Addresses, Frontends: ports}
 		if !rules.Loopback() {
 			t.Errorf("%s: Loopback is false", mode)
 		}

@@ -87,6 +87,7 @@ func (h HostRules) Table() NftTable {
 	filter := NftChain{Name: "filter", Type: "filter", Hook: "prerouting", Priority: "dstnat-10"}
 	prerouting := NftChain{Name: "prerouting", Type: "nat", Hook: "prerouting", Priority: "dstnat"}
 	postrouting := NftChain{Name: "postrouting", Type: "nat", Hook: "postrouting", Priority: "srcnat"}
+	filter.add("iifname %q accept", names.ManagementInterface) // pods are clients inside the cluster
 	var table NftTable
 	// Replies cannot reach a loopback source.
 	postrouting.Rules = []string{fmt.Sprintf("oifname %q ip saddr %s masquerade", names.ManagementInterface, loopback)}
@@ -98,10 +99,12 @@ func (h HostRules) Table() NftTable {
 		table.Sets = append(table.Sets, h.reservedSets(f)...)
 		inside, outside := h.spread(f)
 		output.Rules = append(append(output.Rules, inside...), f.translate("cluster"))
+		// Pods connect to their node's own addresses as clients inside the cluster.
+		for _, rule := range append(inside, f.translate("cluster")) {
+			prerouting.add("iifname %q %s", names.ManagementInterface, rule)
+		}
 		prerouting.Rules = append(prerouting.Rules, outside...)
 		if h.Apart {
-			// Pods connect to their node's own addresses as clients inside the cluster.
-			prerouting.add("iifname %q %s", names.ManagementInterface, f.translate("cluster"))
 			postrouting.add("oifname %q %s daddr != %s ct status dnat fib saddr type != local masquerade",
 				names.ManagementInterface, f.ip, f.localBackend)
 		}
@@ -123,8 +126,8 @@ func (h HostRules) Table() NftTable {
 	return table
 }
 
-// spread returns the rules of one family for frontends whose endpoint the host chooses: for the host's own connections,
-// and for connections from outside. They come before the maps, which contain Own.
+// spread returns the rules of one family for frontends with several endpoints among which the host chooses: for the host's own
+// connections, and for connections from outside. They come before the maps, which have the first endpoint.
 func (h HostRules) spread(f nftFamily) (inside, outside []string) {
 	taken := map[string]bool{}
 	for _, frontend := range h.Frontends {
@@ -133,20 +136,23 @@ func (h HostRules) spread(f nftFamily) (inside, outside []string) {
 		}
 		for _, address := range frontend.At(h.Addresses) {
 			match := fmt.Sprintf("%s daddr %s %s dport %d", f.ip, address, strings.ToLower(string(frontend.Protocol)), frontend.Port)
-			first := !taken[match]
-			taken[match] = true
-			if !first || len(frontend.Spread) == 0 {
+			if taken[match] {
 				continue
 			}
-			rule := fmt.Sprintf("%s dnat %s to numgen random mod %d map { %s }",
-				match, f.ip, len(frontend.Spread), numbered(frontend.Spread))
-			inside = append(inside, rule)
-			if frontend.SpreadsOutside() {
-				outside = append(outside, rule)
+			taken[match] = true
+			if len(frontend.Inside) > 1 {
+				inside = append(inside, f.chooses(match, frontend.Inside))
+			}
+			if len(frontend.Outside) > 1 {
+				outside = append(outside, f.chooses(match, frontend.Outside))
 			}
 		}
 	}
 	return inside, outside
+}
+
+func (f nftFamily) chooses(match string, endpoints []netip.AddrPort) string {
+	return fmt.Sprintf("%s dnat %s to numgen random mod %d map { %s }", match, f.ip, len(endpoints), numbered(endpoints))
 }
 
 // spare returns the rules that exempt reserved destinations from translation. They come before all others. A reserved
@@ -196,10 +202,10 @@ func numbered(endpoints []netip.AddrPort) string {
 	return strings.Join(elements, ", ")
 }
 
-// SpreadsOutside reports whether connections from outside may go through the host to endpoints elsewhere, which requires
-// hostnet.Forward.
-func (f Frontend) SpreadsOutside() bool {
-	return len(f.Spread) > 0 && !f.Local && !f.Inside && !f.Address.IsLoopback()
+// ForwardsOutside reports whether connections from outside may go through the host to endpoints elsewhere, which requires
+// hostnet.Forward. own are the node's addresses.
+func (f Frontend) ForwardsOutside(own []netip.Addr) bool {
+	return slices.ContainsFunc(f.Outside, func(e netip.AddrPort) bool { return !slices.Contains(own, e.Addr()) })
 }
 
 // loopback are the addresses that the kernel keeps within the host, unless hostnet.RouteLoopback sets route_localnet for
@@ -240,30 +246,44 @@ func (h HostRules) Loopback() bool {
 	return slices.ContainsFunc(h.Frontends, func(f Frontend) bool { return f.Address.IsLoopback() })
 }
 
-// UDP returns the target of datagrams for each of the node's UDP frontends. A target's text changes whenever the target
-// does.
-func (h HostRules) UDP() map[netip.AddrPort]string {
-	targets := map[netip.AddrPort]string{}
+// UDPTarget is where the host sends datagrams to a destination. Text changes whenever that does. To are the destinations after
+// the translation.
+type UDPTarget struct {
+	Text string
+	To   []netip.AddrPort
+}
+
+// UDP returns the targets of the node's UDP frontends.
+func (h HostRules) UDP() map[netip.AddrPort]UDPTarget {
+	targets := map[netip.AddrPort]UDPTarget{}
 	for _, f := range h.Frontends {
-		if f.Protocol != corev1.ProtocolUDP || f.Inside {
+		if f.Protocol != corev1.ProtocolUDP {
 			continue
 		}
 		for _, address := range f.At(h.Addresses) {
 			at := netip.AddrPortFrom(address, f.Port)
-			if _, taken := targets[at]; !taken {
-				target := f.clusterBackend(h.Mode == networkv1alpha1.GatewayLocal)
-				targets[at] = fmt.Sprint(h.Mode, h.Apart, target, f.Local, f.HasLocal, f.Spread)
+			if _, taken := targets[at]; taken {
+				continue
 			}
+			target := UDPTarget{To: slices.Concat(f.Inside, f.Outside),
+				Text: fmt.Sprint(h.Mode, h.Apart, f.ClusterIP, f.ClusterPort, f.Local, f.Dropped, f.Inside, f.Outside)}
+			if f.Inside == nil || f.Outside == nil && !f.IsClusterIP {
+				target.To = append(target.To, netip.AddrPortFrom(f.ClusterIP, f.ClusterPort))
+				for _, local := range ipam.LocalNodePorts() {
+					target.To = append(target.To, netip.AddrPortFrom(local, f.NodePort))
+				}
+			}
+			targets[at] = target
 		}
 	}
 	return targets
 }
 
-// Changed lists the keys that are in only one of the maps or have different values, sorted.
-func Changed(former, present map[netip.AddrPort]string) []netip.AddrPort {
+// Changed lists the destinations that are in only one of the maps or have different targets, sorted.
+func Changed(former, present map[netip.AddrPort]UDPTarget) []netip.AddrPort {
 	var changed []netip.AddrPort
 	for at, target := range former {
-		if present[at] != target {
+		if now, ok := present[at]; !ok || now.Text != target.Text {
 			changed = append(changed, at)
 		}
 	}
@@ -305,7 +325,7 @@ func (h HostRules) masquerade(f nftFamily) []string {
 // serves reports whether the host handles connections from outside to a frontend. A host apart from the router cannot
 // preserve a client's address, which policy Local requires.
 func (h HostRules) serves(f Frontend) bool {
-	return h.Mode == networkv1alpha1.GatewayLocal || f.Own.IsValid() || h.Apart && !f.Local
+	return h.Mode == networkv1alpha1.GatewayLocal || f.Outside != nil || h.Apart && !f.Local
 }
 
 // sets returns the sets of one family. Outside of Local mode the host translates only its own connections, and
@@ -327,29 +347,30 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 		for _, address := range frontend.At(h.Addresses) {
 			at := fmt.Sprintf("%s . %s . %d", address, protocol, frontend.Port)
 			if _, taken := cluster.Elements[at]; taken {
-				continue // of two services with the same address and port, the first one gets it
+				continue // of two with the same address and port, the first one gets it
 			}
-			target := frontend.direct(isLocal)
-			if frontend.Inside && !target.IsValid() {
-				continue
-			}
-			cluster.Elements[at] = frontend.clusterBackend(isLocal)
-			for _, target := range append([]netip.AddrPort{target}, frontend.Spread...) {
-				if target.IsValid() && target != frontend.Own {
-					beyond.Elements[fmt.Sprintf("%s . %s . %d", target.Addr(), protocol, target.Port())] = ""
+			cluster.Elements[at] = frontend.inside()
+			for _, target := range slices.Concat(frontend.Inside, frontend.Outside) {
+				if !slices.Contains(h.Addresses, target.Addr()) {
+					beyond.Elements[nftDestination(target, protocol)] = ""
 				}
 			}
 			if frontend.Pod {
-				pods.Elements[fmt.Sprintf("%s . %s . %d", frontend.ClusterIP, protocol, frontend.ClusterPort)] = ""
+				pods.Elements[nftDestination(netip.AddrPortFrom(frontend.ClusterIP, frontend.ClusterPort), protocol)] = ""
 			}
-			if frontend.Inside || address.IsLoopback() || !h.serves(frontend) {
+			if frontend.IsClusterIP || address.IsLoopback() || !h.serves(frontend) {
 				continue
 			}
-			outside.Elements[at] = frontend.backend(f, isLocal)
+			outside.Elements[at] = frontend.outside(f)
+			if isLocal && frontend.Local { // clients keep their address
+				for _, target := range frontend.Outside {
+					pods.Elements[nftDestination(target, protocol)] = ""
+				}
+			}
 			if !isLocal && !h.Apart {
 				continue
 			}
-			if frontend.Local && !frontend.HasLocal {
+			if frontend.Dropped {
 				refused.Elements[at] = ""
 			}
 			if frontend.Sources == nil {
@@ -366,32 +387,30 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 	return []NftSet{cluster, outside, refused, limited, allowed, pods, beyond}
 }
 
-// backend returns where the host sends connections from outside. A service without a node port has no address that
-// stands for the endpoints of this node.
-func (f Frontend) backend(family nftFamily, isLocal bool) string {
-	if f.Local && f.NodePort != 0 && !f.direct(isLocal).IsValid() {
-		return nftTarget(netip.AddrPortFrom(family.localBackend, f.NodePort))
-	}
-	return f.clusterBackend(isLocal)
-}
-
-// clusterBackend returns where the host sends connections that any endpoint may serve.
-func (f Frontend) clusterBackend(isLocal bool) string {
-	if target := f.direct(isLocal); target.IsValid() {
-		return nftTarget(target)
+// inside returns where the host sends its own connections, and outside where it sends those from outside. A service without
+// a node port has no address that stands for the endpoints of this node.
+func (f Frontend) inside() string {
+	if len(f.Inside) > 0 {
+		return nftTarget(f.Inside[0])
 	}
 	return nftTarget(netip.AddrPortFrom(f.ClusterIP, f.ClusterPort))
 }
 
-// direct returns the endpoint to which the host sends packets without OVN, or the zero AddrPort.
-func (f Frontend) direct(isLocal bool) netip.AddrPort {
-	if f.Own.IsValid() || !isLocal {
-		return f.Own
+func (f Frontend) outside(family nftFamily) string {
+	switch {
+	case len(f.Outside) > 0:
+		return nftTarget(f.Outside[0])
+	case f.Local && f.NodePort != 0:
+		return nftTarget(netip.AddrPortFrom(family.localBackend, f.NodePort))
 	}
-	return f.Beyond
+	return nftTarget(netip.AddrPortFrom(f.ClusterIP, f.ClusterPort))
 }
 
 func nftTarget(a netip.AddrPort) string { return fmt.Sprintf("%s . %d", a.Addr(), a.Port()) }
+
+func nftDestination(a netip.AddrPort, protocol string) string {
+	return fmt.Sprintf("%s . %s . %d", a.Addr(), protocol, a.Port())
+}
 
 // nftPrefix formats a prefix as nft does.
 func nftPrefix(p netip.Prefix) string {

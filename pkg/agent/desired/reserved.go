@@ -22,7 +22,7 @@ func Unreserved(frontends []Frontend, table reserved.Table) []Frontend {
 	return slices.DeleteFunc(slices.Clone(frontends), func(f Frontend) bool {
 		isReserved := false
 		switch protocol := string(f.Protocol); {
-		case f.Inside: // a cluster IP
+		case f.IsClusterIP:
 		case f.Address.IsValid():
 			_, isReserved = table.At(netip.AddrPortFrom(f.Address, f.Port), protocol)
 		default:

@@ -42,7 +42,7 @@ func TestReservedFrontendsAreLeftOut(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := desired.Frontend{
 				Protocol: corev1.ProtocolTCP, Port: test.port, ClusterIP: netip.MustParseAddr("10.96.0.7"), ClusterPort: 80,
-				Inside: test.inside,
+				IsClusterIP: test.inside,
 			}
 			if test.address != "" {
 				f.Address = netip.MustParseAddr(test.address)

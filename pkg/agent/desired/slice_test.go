@@ -1,6 +1,7 @@
 package desired_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,48 +11,47 @@ import (
 	"github.com/weft-network/weft/pkg/agent/desired"
 )
 
-// endpoint returns an endpoint of a pod. Nil conditions are not set.
-func endpoint(node, pod string, ready, serving *bool) discoveryv1.Endpoint {
-	e := discoveryv1.Endpoint{
-		Addresses: []string{"10.244.1." + pod}, NodeName: &node,
-		Conditions: discoveryv1.EndpointConditions{Ready: ready, Serving: serving},
-	}
-	if pod != "" {
-		e.TargetRef = &corev1.ObjectReference{Kind: "Pod", Namespace: "demo", Name: pod, UID: "u"}
-	}
-	return e
-}
-
-func TestFindLocal(t *testing.T) {
+// A cache keeps the endpoints that may serve: those on the node as they are, and others merged if they are alike. It has the same
+// addresses as the slice, and stripping it again changes nothing.
+func TestStripSlice(t *testing.T) {
 	yes, no := true, false
-	type endpoints = []discoveryv1.Endpoint
-	for name, test := range map[string]struct {
-		endpoints endpoints
-		want      desired.LocalEndpoints
-	}{
-		"none":      {nil, desired.LocalEndpoints{}},
-		"elsewhere": {endpoints{endpoint("n2", "5", &yes, &yes)}, desired.LocalEndpoints{}},
-		"two on this node": {
-			endpoints{endpoint("n1", "5", &yes, &yes), endpoint("n1", "6", nil, nil)},
-			desired.LocalEndpoints{Ready: 2, Usable: true},
-		},
-		"a pod in both families": {
-			endpoints{endpoint("n1", "5", &yes, &yes), endpoint("n1", "5", &yes, &yes)},
-			desired.LocalEndpoints{Ready: 1, Usable: true},
-		},
-		"terminating but serving": {endpoints{endpoint("n1", "5", &no, &yes)}, desired.LocalEndpoints{Usable: true}},
-		"not serving":             {endpoints{endpoint("n1", "5", &no, &no)}, desired.LocalEndpoints{}},
-	} {
-		slice := &discoveryv1.EndpointSlice{Endpoints: test.endpoints}
-		slice.Namespace, slice.Name = "demo", "web-1"
-		slice.Labels = map[string]string{"kubernetes.io/service-name": "web", "a": "b"}
-		once := desired.StripSlice(slice, "n1")
-		got := desired.FindLocal([]discoveryv1.EndpointSlice{*once}, desired.Place{Node: "n1"})
-		if got.Ready != test.want.Ready || got.Usable != test.want.Usable {
-			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+	endpoint := func(node, last string, ready, serving, ends *bool, zones ...string) discoveryv1.Endpoint {
+		e := discoveryv1.Endpoint{Addresses: []string{"10.244.1." + last, "10.244.9.9"}, NodeName: &node, Zone: new("z"),
+			Conditions: discoveryv1.EndpointConditions{Ready: ready, Serving: serving, Terminating: ends},
+			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: "demo", Name: "web-" + last, UID: "u"}}
+		for _, zone := range zones {
+			e.Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: zone}}}
 		}
-		if diff := cmp.Diff(once, desired.StripSlice(once, "n1")); diff != "" || len(once.Labels) != 1 {
-			t.Errorf("%s: stripped twice:\n%s", name, diff)
+		return e
+	}
+	slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4,
+		Ports: []discoveryv1.EndpointPort{{Port: new(int32(80))}}, Endpoints: []discoveryv1.Endpoint{
+			endpoint("n1", "1", nil, nil, nil), endpoint("n2", "2", &yes, &yes, &no), endpoint("n3", "3", nil, nil, nil),
+			endpoint("n2", "4", &no, &yes, &yes), endpoint("n1", "5", &no, &no, &yes), endpoint("n2", "6", &no, nil, nil),
+			endpoint("n3", "7", &yes, &yes, nil, "a"), endpoint("n2", "8", &no, nil, &yes), endpoint("n2", "9", nil, nil, nil, "a"),
+		}}
+	slice.Namespace, slice.Name = "demo", "web-1"
+	slice.Labels = map[string]string{discoveryv1.LabelServiceName: "web", "a": "b"}
+	once := desired.StripSlice(slice, "n1")
+	var have []string
+	for _, e := range once.Endpoints {
+		have = append(have, fmt.Sprint(*e.NodeName, " ", e.Addresses, " ", *e.Conditions.Ready, " ", e.Hints != nil, " ", e.TargetRef != nil))
+	}
+	want := []string{"n1 [10.244.1.1] true false true", "- [10.244.1.2 10.244.1.3] true false false",
+		"- [10.244.1.4 10.244.1.8] false false false", "- [10.244.1.7 10.244.1.9] true true false"}
+	if diff := cmp.Diff(want, have); diff != "" || len(once.Labels) != 1 || once.Endpoints[0].TargetRef.UID != "" {
+		t.Errorf("the stripped slice %+v (-want +got):\n%s", once, diff)
+	}
+	if desired.StripSlice(once, "n1") != once {
+		t.Error("a stripped slice is stripped again")
+	}
+	all := desired.Unmerged([]discoveryv1.EndpointSlice{*once})[0].Endpoints
+	if len(all) != 7 || len(once.Endpoints) != 4 {
+		t.Errorf("%d endpoints are left of 7", len(all))
+	}
+	for _, e := range all {
+		if len(e.Addresses) != 1 {
+			t.Errorf("an endpoint has the addresses %v", e.Addresses)
 		}
 	}
 }

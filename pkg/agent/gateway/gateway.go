@@ -19,6 +19,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/openflow"
 	"github.com/weft-network/weft/pkg/agent/toobig"
 	"github.com/weft-network/weft/pkg/agent/uplink"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
@@ -125,7 +126,7 @@ type outside struct {
 	further     atomic.Value // []string: the host's other links that may have egress IPs
 	bridges     map[string]*openflow.Bridge
 	table       nftables.Table
-	udp         map[netip.AddrPort]string // the table's translations of UDP destinations; nil: unknown
+	udp         map[netip.AddrPort]desired.UDPTarget // the table's translations of UDP destinations; nil: unknown
 	// reserved are the destinations that no host port may use; nil: not computed yet.
 	reserved atomic.Pointer[reserved.Table]
 
@@ -174,12 +175,13 @@ func (r *Gateway) Apply(
 		stage.Reason = networkv1alpha1.ReasonNotReady
 		stage.Err = errors.New("the host ports of pods are not read yet: the OVN southbound database is not connected")
 	default:
-		place := desired.Place{Node: r.Node, Own: desired.InternalIPs(node), Pods: desired.Prefixes(spec.ClusterSubnets)}
+		w, found, refused := r.choose(ctx, node, spec, ovs.ExternalIDs, status.Gateway)
+		place := desired.Place{Mode: w.spec.Gateway.Mode, Pods: desired.Prefixes(spec.ClusterSubnets), Node: facts.ServiceNode{
+			Name: r.Node, Zone: node.Labels[corev1.LabelTopologyZone], Addresses: desired.InternalIPs(node)}}
 		if err := r.Services.at(ctx, place); err != nil {
 			stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
 			return stage
 		}
-		w, found, refused := r.choose(ctx, node, spec, ovs.ExternalIDs, status.Gateway)
 		if found {
 			stage.Reason, stage.Err = r.follow(ctx, node, w, ovs.ExternalIDs, status)
 		} else if spec.Gateway.Mode == networkv1alpha1.GatewayShared && r.OVS.Connected() && !isUnderWay(refused) {

@@ -3,13 +3,13 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -19,8 +19,6 @@ const healthTimeout = 5 * time.Second
 // HealthChecks serves the services' healthCheckNodePorts as kube-proxy does: 200 if this node has endpoints of the
 // service, and 503 otherwise.
 type HealthChecks struct {
-	log logr.Logger
-
 	mu     sync.Mutex
 	byName map[types.NamespacedName]*healthCheck
 	ended  bool
@@ -30,41 +28,43 @@ type HealthChecks struct {
 type healthCheck struct {
 	name   types.NamespacedName
 	port   int32
-	server *http.Server // nil: cannot listen at the port
+	server *http.Server
 
 	mu    sync.Mutex
 	ready int
 }
 
 // NewHealthChecks returns HealthChecks without a service.
-func NewHealthChecks(log logr.Logger) *HealthChecks {
-	return &HealthChecks{log: log, byName: map[types.NamespacedName]*healthCheck{}}
+func NewHealthChecks() *HealthChecks {
+	return &HealthChecks{byName: map[types.NamespacedName]*healthCheck{}}
 }
 
 // set makes the service's health check at the port report that many ready endpoints on this node. Port 0 removes the
-// check.
-func (h *HealthChecks) set(name types.NamespacedName, port int32, ready int) {
+// check. An error means that the port cannot be listened at now. The caller tries again.
+func (h *HealthChecks) set(name types.NamespacedName, port int32, ready int) error {
 	if port == 0 {
 		h.forget(name)
-		return
+		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	check := h.byName[name]
-	if check != nil && (check.port != port || check.server == nil) {
+	if check != nil && check.port != port {
 		check.close()
+		delete(h.byName, name)
 		check = nil
 	}
 	if check == nil && !h.ended {
 		check = &healthCheck{name: name, port: port}
 		if err := check.listen(); err != nil {
-			h.log.Info("cannot serve a health check", "service", name.String(), "port", port, "reason", err.Error())
+			return fmt.Errorf("health check port %d: %w", port, err)
 		}
 		h.byName[name] = check
 	}
 	if check != nil {
 		check.set(ready)
 	}
+	return nil
 }
 
 func (h *HealthChecks) forget(name types.NamespacedName) {
@@ -100,11 +100,7 @@ func (c *healthCheck) listen() error {
 	return nil
 }
 
-func (c *healthCheck) close() {
-	if c.server != nil {
-		_ = c.server.Close()
-	}
-}
+func (c *healthCheck) close() { _ = c.server.Close() }
 
 func (c *healthCheck) set(ready int) {
 	c.mu.Lock()

@@ -35,12 +35,16 @@ func (r *Gateway) applyRules(
 			return err
 		}
 	}
-	former := r.outside.udp
-	r.outside.udp = rules.UDP()
-	if former == nil {
-		return nil // after its start, the agent has no earlier translations to compare with
+	udp, err := rules.UDP(), error(nil)
+	if r.outside.udp == nil { // after its start, the agent has no earlier translations to compare with
+		err = hostnet.ForgetOtherUDP(udp)
+	} else {
+		err = hostnet.ForgetUDP(desired.Changed(r.outside.udp, udp))
 	}
-	return hostnet.ForgetUDP(desired.Changed(former, r.outside.udp))
+	if err == nil {
+		r.outside.udp = udp
+	}
+	return err
 }
 
 // isApart reports whether the gateway router has a link of its own that the host does not use.

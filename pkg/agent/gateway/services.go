@@ -16,22 +16,27 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/balance"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/reserved"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
-// CachedServices configures what an agent's cache holds of services and their endpoints: addresses and ports, and the
-// endpoints on its own node together with the others of their slices.
+// CachedServices configures what an agent's cache holds of services, their endpoints and what decides about their addresses.
 func CachedServices(node string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Service{}: {
@@ -43,6 +48,7 @@ func CachedServices(node string) map[client.Object]cache.ByObject {
 				return object, nil
 			},
 		},
+		&networkv1alpha1.IPPool{}: {Transform: cache.TransformStripManagedFields()},
 		&discoveryv1.EndpointSlice{}: {
 			Label: without(names.ServiceProxyLabel, corev1.IsHeadlessService),
 			Transform: func(object any) (any, error) {
@@ -69,8 +75,9 @@ func without(keys ...string) labels.Selector {
 // Services holds what clients outside can connect to at this node. It is used only after all services have been read.
 // Otherwise each start of the agent would disconnect the services that are still missing.
 type Services struct {
-	client  client.Reader
+	reader  balance.Reader
 	checks  *HealthChecks
+	events  events.EventRecorder
 	changed func()
 
 	mu     sync.Mutex
@@ -81,17 +88,15 @@ type Services struct {
 }
 
 // NewServices returns the services of a node. changed is called when the frontends or the API servers change.
-func NewServices(c client.Reader, checks *HealthChecks, node string, changed func()) *Services {
-	return &Services{client: c, checks: checks, changed: changed, place: desired.Place{Node: node}}
+func NewServices(c client.Reader, checks *HealthChecks, recorder events.EventRecorder, node string, changed func()) *Services {
+	return &Services{reader: balance.Reader{Reader: c}, checks: checks, events: recorder, changed: changed,
+		place: desired.Place{Node: facts.ServiceNode{Name: node}}}
 }
 
 // apiServer is the Service whose endpoints are the API servers.
 var apiServer = types.NamespacedName{Namespace: corev1.NamespaceDefault, Name: "kubernetes"}
 
-// ofService is the name of the index of EndpointSlices by service.
-const ofService = "service"
-
-// at sets the node's addresses and networks, because some endpoints have an address of the node. It must be called after
+// at sets the place, because which endpoints a host chooses depends on it. It must be called after
 // the services have been read.
 func (s *Services) at(ctx context.Context, place desired.Place) error {
 	s.mu.Lock()
@@ -107,10 +112,12 @@ func (s *Services) at(ctx context.Context, place desired.Place) error {
 // Reconcile implements reconcile.Reconciler.
 func (s *Services) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if !s.isRead() {
-		return ctrl.Result{}, s.begin(ctx)
+		if err := s.begin(ctx); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	service := &corev1.Service{}
-	err := s.client.Get(ctx, req.NamespacedName, service)
+	err := s.reader.Get(ctx, req.NamespacedName, service)
 	if apierrors.IsNotFound(err) {
 		service, err = nil, nil
 	}
@@ -137,7 +144,28 @@ func (s *Services) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if differs {
 		s.changed()
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, s.check(ctx, req.NamespacedName, service)
+}
+
+// check updates the health check of a service. service is nil if it does not exist.
+func (s *Services) check(ctx context.Context, name types.NamespacedName, service *corev1.Service) error {
+	if service == nil {
+		s.checks.forget(name)
+		return nil
+	}
+	endpoints, err := s.reader.Endpoints(ctx, service)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	node := s.place.Node.Name
+	s.mu.Unlock()
+	parsed, _ := facts.ParseService(service, nil, nil)
+	err = s.checks.set(name, parsed.HealthCheckPort, facts.ReadyOn(endpoints, node))
+	if err != nil {
+		s.events.Eventf(service, nil, corev1.EventTypeWarning, "HealthCheckPortTaken", "Balance", "node %s: %v; it is tried again", node, err)
+	}
+	return err
 }
 
 // begin reads the services for the first time and calls changed, because the reconciler waits for that.
@@ -152,7 +180,7 @@ func (s *Services) begin(ctx context.Context) error {
 // read reads all services. The caches must be synced.
 func (s *Services) read(ctx context.Context) error {
 	var list corev1.ServiceList
-	if err := s.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list services: %w", err)
 	}
 	all := map[types.NamespacedName][]desired.Frontend{}
@@ -176,16 +204,11 @@ func (s *Services) read(ctx context.Context) error {
 	return nil
 }
 
-// endpointsOf lists the EndpointSlices of a service.
-func (s *Services) endpointsOf(ctx context.Context, name types.NamespacedName) (list discoveryv1.EndpointSliceList, err error) {
-	err = s.client.List(ctx, &list, client.InNamespace(name.Namespace), client.MatchingFields{ofService: name.Name},
-		client.UnsafeDisableDeepCopy)
-	return list, err
-}
-
 // listServers reads the addresses of the API servers.
 func (s *Services) listServers(ctx context.Context) (found []reserved.Destination, err error) {
-	list, err := s.endpointsOf(ctx, apiServer)
+	var list discoveryv1.EndpointSliceList
+	err = s.reader.List(ctx, &list, client.InNamespace(apiServer.Namespace), client.MatchingFields{balance.ByService: apiServer.Name},
+		client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list the API server's endpoints: %w", err)
 	}
@@ -202,22 +225,23 @@ func (s *Services) apiServers() []reserved.Destination {
 	return s.servers
 }
 
-// frontendsOf computes the frontends of a service and updates its health check. service is nil if it does not exist.
+// frontendsOf computes the frontends of a service. service is nil if it does not exist.
 func (s *Services) frontendsOf(ctx context.Context, name types.NamespacedName, service *corev1.Service) ([]desired.Frontend, error) {
 	if service == nil {
-		s.checks.forget(name)
 		return nil, nil
 	}
-	list, err := s.endpointsOf(ctx, name)
+	stripped, err := s.reader.Endpoints(ctx, service)
 	if err != nil {
 		return nil, fmt.Errorf("service %s: list its endpoints: %w", name, err)
 	}
 	s.mu.Lock()
 	place := s.place
 	s.mu.Unlock()
-	local := desired.FindLocal(list.Items, place)
-	s.checks.set(name, desired.HealthCheckPort(service), local.Ready)
-	return desired.Frontends(service, local), nil
+	parsed, _ := facts.ParseService(service, desired.Unmerged(stripped), nil)
+	if _, _, err := s.reader.Yield(ctx, service, &parsed); err != nil { // the operator reports what it refuses
+		return nil, fmt.Errorf("service %s: read who has its addresses: %w", name, err)
+	}
+	return desired.Frontends(parsed, place), nil
 }
 
 func (s *Services) isRead() bool {
@@ -255,16 +279,27 @@ func (s *Services) ownerOf(protocol string, port uint16) (owner string, ok bool)
 
 // Register adds the services' controller to a manager.
 func (s *Services) Register(ctx context.Context, mgr ctrl.Manager) error {
-	err := mgr.GetFieldIndexer().IndexField(ctx, &discoveryv1.EndpointSlice{}, ofService, func(object client.Object) []string {
-		return []string{object.GetLabels()[discoveryv1.LabelServiceName]}
-	})
-	if err != nil {
-		return fmt.Errorf("index of endpoints: %w", err)
+	for _, index := range []struct {
+		object client.Object
+		field  string
+		values client.IndexerFunc
+	}{
+		{&discoveryv1.EndpointSlice{}, balance.ByService, balance.IndexByService},
+		{&corev1.Service{}, balance.ByAddress, balance.IndexByAddress},
+		{&corev1.Service{}, balance.ByExposed, balance.IndexByExposed},
+	} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, index.object, index.field, index.values); err != nil {
+			return fmt.Errorf("index %s: %w", index.field, err)
+		}
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("services").
+		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
 		For(&corev1.Service{}).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(s.reader.RequestSharing)).
+		Watches(&networkv1alpha1.IPPool{}, handler.EnqueueRequestsFromMapFunc(s.reader.RequestExposed),
+			builder.WithPredicates(balance.RangesChanged())).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOf),
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: localChanged})).
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: endpointsChanged})).
 		Complete(s)
 }
 
@@ -283,11 +318,10 @@ func serviceOf(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: name}}
 }
 
-// localChanged reports whether an update changes what the agent keeps of a slice. It filters out changes of services
-// without endpoints on the node.
-func localChanged(e event.UpdateEvent) bool {
+// endpointsChanged reports whether an update changes what the agent keeps of a slice.
+func endpointsChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*discoveryv1.EndpointSlice)
 	after, ok2 := e.ObjectNew.(*discoveryv1.EndpointSlice)
-	return !ok || !ok2 || !reflect.DeepEqual(before.Endpoints, after.Endpoints) ||
-		before.Labels[discoveryv1.LabelServiceName] != after.Labels[discoveryv1.LabelServiceName]
+	return !ok || !ok2 || !reflect.DeepEqual(before.Endpoints, after.Endpoints) || !reflect.DeepEqual(before.Ports, after.Ports) ||
+		before.AddressType != after.AddressType || !maps.Equal(before.Labels, after.Labels)
 }

@@ -32,7 +32,7 @@ func (r *Gateway) applyShared(ctx context.Context, node *corev1.Node, w way, ids
 	if reason, err := r.leaveBridge(ctx, ids, bridge.name); err != nil {
 		return reason, err
 	}
-	if err := r.forwardShared(spec, w.link.Name, facts.Frontends); err != nil {
+	if err := r.forwardShared(spec, w.link.Name, facts); err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}
 	if err := errors.Join(r.endAnswers(ctx, nil), r.removeEgress(ctx)); err != nil { // of Local mode
@@ -58,11 +58,11 @@ func (r *Gateway) applyShared(ctx context.Context, node *corev1.Node, w way, ids
 }
 
 // forwardShared lets the host forward packets from outside if a frontend needs that.
-func (r *Gateway) forwardShared(spec networkv1alpha1.NodeNetworkSpec, linkName string, frontends []desired.Frontend) error {
+func (r *Gateway) forwardShared(spec networkv1alpha1.NodeNetworkSpec, linkName string, facts desired.ExternalBridge) error {
 	if isApart(spec.Gateway) {
 		return forwardApart(spec)
 	}
-	if slices.ContainsFunc(frontends, desired.Frontend.SpreadsOutside) {
+	if slices.ContainsFunc(facts.Frontends, func(f desired.Frontend) bool { return f.ForwardsOutside(facts.Addresses) }) {
 		return hostnet.Forward(linkName, families(spec))
 	}
 	return nil

@@ -1,34 +1,58 @@
 package hostnet
 
 import (
-	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/weft-network/weft/pkg/agent/desired"
 )
 
-// ForgetUDP removes the kernel's conntrack entries for UDP to these destinations, so that the kernel translates the next
-// datagram again. Otherwise a client that keeps sending from the same port would keep the translation of its first
-// datagram, or no translation if the service did not exist yet.
+// ForgetUDP removes the kernel's conntrack entries for UDP to these destinations and of replies from them, so that the next
+// datagram is translated again. Otherwise a client that keeps sending from the same port would keep the translation of its first
+// datagram, or no translation if the service did not exist yet. Entries of the external bridge that began with the host's reply
+// have the destination as their source.
 func ForgetUDP(destinations []netip.AddrPort) error {
-	filters := map[netlink.InetFamily][]netlink.CustomConntrackFilter{}
-	for _, d := range destinations {
-		filter := &netlink.ConntrackFilter{}
-		err := errors.Join(filter.AddIP(netlink.ConntrackOrigDstIP, d.Addr().AsSlice()), filter.AddProtocol(unix.IPPROTO_UDP),
-			filter.AddPort(netlink.ConntrackOrigDstPort, d.Port()))
-		if err != nil {
-			return fmt.Errorf("connections to %s: %w", d, err)
-		}
-		family := netlink.InetFamily(unix.AF_INET)
-		if d.Addr().Is6() {
-			family = unix.AF_INET6
-		}
-		filters[family] = append(filters[family], filter)
+	if len(destinations) == 0 {
+		return nil
 	}
-	for family, wanted := range filters {
-		if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, family, wanted...); err != nil {
+	return forgetUDP(func(f *netlink.ConntrackFlow) bool {
+		return slices.Contains(destinations, end(f.Forward.DstIP, f.Forward.DstPort)) ||
+			slices.Contains(destinations, end(f.Forward.SrcIP, f.Forward.SrcPort))
+	})
+}
+
+// ForgetOtherUDP removes the kernel's conntrack entries for UDP that are translated to other destinations than these.
+func ForgetOtherUDP(targets map[netip.AddrPort]desired.UDPTarget) error {
+	if len(targets) == 0 {
+		return nil
+	}
+	return forgetUDP(func(f *netlink.ConntrackFlow) bool {
+		target, ok := targets[end(f.Forward.DstIP, f.Forward.DstPort)]
+		return ok && !slices.Contains(target.To, end(f.Reverse.SrcIP, f.Reverse.SrcPort))
+	})
+}
+
+func end(ip net.IP, port uint16) netip.AddrPort {
+	address, _ := netip.AddrFromSlice(ip)
+	return netip.AddrPortFrom(address.Unmap(), port)
+}
+
+// udpFilter selects UDP entries for netlink.
+type udpFilter func(*netlink.ConntrackFlow) bool
+
+// MatchConntrackFlow implements netlink.CustomConntrackFilter.
+func (f udpFilter) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+	return flow.Forward.Protocol == unix.IPPROTO_UDP && f(flow)
+}
+
+func forgetUDP(selected udpFilter) error {
+	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
+		if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, family, selected); err != nil {
 			return fmt.Errorf("remove UDP conntrack entries: %w", err)
 		}
 	}

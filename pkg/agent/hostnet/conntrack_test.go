@@ -7,6 +7,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
 )
 
@@ -46,11 +47,13 @@ func TestForgetUDP(t *testing.T) {
 	track(t, unix.AF_INET, unix.IPPROTO_UDP, "192.0.2.1", "172.18.0.11", 53)
 	track(t, unix.AF_INET, unix.IPPROTO_UDP, "192.0.2.1", "172.18.0.12", 30053)
 	track(t, unix.AF_INET, unix.IPPROTO_TCP, "192.0.2.1", "172.18.0.11", 30053)
-	if got := tracked(t); got != 5 {
+	track(t, unix.AF_INET, unix.IPPROTO_UDP, "172.18.0.11", "192.0.2.2", 53) // from port 40000
+	if got := tracked(t); got != 6 {
 		t.Fatalf("%d connections", got)
 	}
 	destinations := []netip.AddrPort{
 		netip.MustParseAddrPort("172.18.0.11:30053"), netip.MustParseAddrPort("[fd00:18::11]:30053"),
+		netip.MustParseAddrPort("172.18.0.11:40000"), // the source of a reply of the host
 	}
 	for range 2 {
 		if err := hostnet.ForgetUDP(destinations); err != nil {
@@ -58,6 +61,27 @@ func TestForgetUDP(t *testing.T) {
 		}
 		if got := tracked(t); got != 3 {
 			t.Errorf("%d connections are left", got)
+		}
+	}
+}
+
+// ForgetOtherUDP removes the UDP connections whose translation is not one of the present ones.
+func TestForgetOtherUDP(t *testing.T) {
+	at := netip.MustParseAddrPort("172.18.0.11:30054")
+	before := tracked(t)
+	track(t, unix.AF_INET, unix.IPPROTO_UDP, "192.0.2.1", "172.18.0.11", 30054) // not translated
+	track(t, unix.AF_INET, unix.IPPROTO_UDP, "192.0.2.1", "172.18.0.12", 30054)
+	kept := map[netip.AddrPort]desired.UDPTarget{at: {To: []netip.AddrPort{netip.MustParseAddrPort("10.96.0.7:53"), at}}}
+	moved := map[netip.AddrPort]desired.UDPTarget{at: {To: []netip.AddrPort{netip.MustParseAddrPort("10.96.0.7:53")}}}
+	for _, step := range []struct {
+		targets map[netip.AddrPort]desired.UDPTarget
+		left    int
+	}{{nil, 2}, {kept, 2}, {moved, 1}} {
+		if err := hostnet.ForgetOtherUDP(step.targets); err != nil {
+			t.Fatal(err)
+		}
+		if got := tracked(t) - before; got != step.left {
+			t.Errorf("%d connections are left with %v, want %d", got, step.targets, step.left)
 		}
 	}
 }

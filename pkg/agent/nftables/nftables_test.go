@@ -42,7 +42,7 @@ func rules() desired.HostRules {
 		return f
 	}
 	local := frontend("10.96.0.8", "", 30081, 30081)
-	local.Local = true
+	local.Local, local.Dropped = true, true
 	return desired.HostRules{
 		Mode: networkv1alpha1.GatewayLocal, SNAT: networkv1alpha1.SNATNode,
 		Addresses: []netip.Addr{netip.MustParseAddr("172.18.0.11"), netip.MustParseAddr("fd00:18::11")},
@@ -67,10 +67,10 @@ func reservedTable() reserved.Table {
 
 // spread returns a node port whose endpoint the host itself chooses.
 func spread(clusterIP, own, other string) desired.Frontend {
+	both := []netip.AddrPort{netip.MustParseAddrPort(own), netip.MustParseAddrPort(other)}
 	return desired.Frontend{
 		Protocol: corev1.ProtocolTCP, Port: 30082, NodePort: 30082,
-		ClusterIP: netip.MustParseAddr(clusterIP), ClusterPort: 80, Own: netip.MustParseAddrPort(own),
-		Spread: []netip.AddrPort{netip.MustParseAddrPort(own), netip.MustParseAddrPort(other)},
+		ClusterIP: netip.MustParseAddr(clusterIP), ClusterPort: 80, Inside: both, Outside: both,
 	}
 }
 

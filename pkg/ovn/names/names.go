@@ -18,8 +18,13 @@ const (
 	EgressInterface = "weft-egress0"
 )
 
-// NodeSwitch is the node's logical switch.
-func NodeSwitch(node string) string { return node }
+// NodeSwitch is the node's logical switch. A Node may have the name of a switch that exists once.
+func NodeSwitch(node string) string {
+	if node == JoinSwitch || node == TransitSwitch {
+		return node + "_node" // no Node has a name with an underscore
+	}
+	return node
+}
 
 // RouterToSwitch is the cluster router's port to the node's switch.
 func RouterToSwitch(node string) string { return "rtos-" + node }

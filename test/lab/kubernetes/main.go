@@ -1,5 +1,5 @@
-// Command kubernetes is five programs of Kubernetes in one: the name under which it runs chooses the program. They
-// share most of their packages, so one binary links in a fifth of the time that five need, and its pages are in
+// Command kubernetes is six programs of Kubernetes in one: the name under which it runs chooses the program. They
+// share most of their packages, so one binary links in a sixth of the time that six need, and its pages are in
 // memory once.
 package main
 
@@ -21,6 +21,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
@@ -29,6 +30,7 @@ import (
 var programs = map[string]func() int{
 	"kube-apiserver":          daemon(apiserver.NewAPIServerCommand),
 	"kube-controller-manager": daemon(controllers.NewControllerManagerCommand),
+	"kube-proxy":              daemon(proxy.NewProxyCommand),
 	"kube-scheduler":          daemon(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
 	"kubelet":                 daemon(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),
 	"kubectl":                 kubectl,

@@ -35,7 +35,7 @@ const stampKubernetes = " -X k8s.io/component-base/version.gitVersion=" + Kubern
 	" -X k8s.io/component-base/version.gitTreeState=clean"
 
 // kubernetesPrograms are the names of the one program that is all of them.
-var kubernetesPrograms = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"}
+var kubernetesPrograms = []string{"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet", "kubectl"}
 
 func kubernetes() Program {
 	return Program{Name: "kubernetes", Module: "kubernetes", Package: ".", LDFlags: "-s -w" + stampKubernetes, Aliases: kubernetesPrograms}

@@ -10,7 +10,7 @@ import (
 // Envtest returns the folder of the programs for tests with a real API server. If a program is absent, the error
 // names the command that builds it.
 func (c Cache) Envtest() (dir string, err error) {
-	for _, program := range []string{"etcd", "kube-apiserver", "kube-scheduler", "kubectl"} {
+	for _, program := range []string{"etcd", "kube-apiserver", "kube-proxy", "kube-scheduler", "kubectl"} {
 		if _, err := os.Stat(c.Bin(program)); err != nil {
 			return "", fmt.Errorf("%s is absent: run `make tools` first (%w)", program, err)
 		}

@@ -13,7 +13,7 @@ func TestAbsentProgramsNameTheCommand(t *testing.T) {
 	if err := os.Mkdir(filepath.Dir(cache.Bin("etcd")), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, program := range []string{"etcd", "kube-apiserver", "kube-scheduler", "kubectl"} {
+	for _, program := range []string{"etcd", "kube-apiserver", "kube-proxy", "kube-scheduler", "kubectl"} {
 		dir, err := cache.Envtest()
 		if err == nil || !strings.Contains(err.Error(), program+" is absent: run `make tools` first") ||
 			strings.Contains(err.Error(), "\n") {

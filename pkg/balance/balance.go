@@ -1,0 +1,165 @@
+// Package balance reads a Service with all that decides how it is balanced: its EndpointSlices, the Services that have one
+// of its addresses, and the IPPools. The operator and the agents read it alike, so that a Service is the same for pods, for
+// hosts and for clients outside.
+package balance
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
+)
+
+// The indexes that a Reader's cache must have.
+const (
+	// ByService indexes EndpointSlices by the name of their service.
+	ByService = "metadata.labels." + discoveryv1.LabelServiceName
+	// ByAddress indexes Services by the addresses that they are balanced on.
+	ByAddress = "balanced.addresses"
+	// ByExposed indexes, as "true", the Services that have an address or port outside the cluster's own networks.
+	ByExposed = "balanced.exposed"
+)
+
+// IndexByService is the function of the index ByService.
+func IndexByService(o client.Object) []string {
+	if name := o.GetLabels()[discoveryv1.LabelServiceName]; name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
+// IndexByAddress is the function of the index ByAddress.
+func IndexByAddress(o client.Object) []string {
+	service, ok := o.(*corev1.Service)
+	if !ok {
+		return nil
+	}
+	var texts []string
+	for _, address := range facts.ServiceAddresses(service) {
+		texts = append(texts, address.String())
+	}
+	return texts
+}
+
+// IndexByExposed is the function of the index ByExposed.
+func IndexByExposed(o client.Object) []string {
+	if service, ok := o.(*corev1.Service); ok && facts.Exposed(service) {
+		return []string{"true"}
+	}
+	return nil
+}
+
+// Reader reads Services from a cache with the indexes of this package.
+type Reader struct{ client.Reader }
+
+// Endpoints lists the slices of a service, sorted by name, including mirrors of an old Endpoints object. They must not be changed.
+func (r Reader) Endpoints(ctx context.Context, service *corev1.Service) ([]discoveryv1.EndpointSlice, error) {
+	if !facts.Balanced(service) {
+		return nil, nil
+	}
+	var list discoveryv1.EndpointSliceList
+	err := r.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{ByService: service.Name},
+		client.UnsafeDisableDeepCopy)
+	slices.SortFunc(list.Items, func(a, b discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
+	return list.Items, err
+}
+
+// Yield removes from a service, as facts.ParseService has read it, the addresses that belong to an IPPool or to another
+// service. refused and conflicts have a sentence for each, which names the owner.
+func (r Reader) Yield(ctx context.Context, service *corev1.Service, parsed *facts.Service) (refused, conflicts []string, err error) {
+	pools, err := r.pools(ctx, service)
+	if err != nil {
+		return nil, nil, err
+	}
+	others, err := r.Sharing(ctx, service)
+	if err != nil {
+		return nil, nil, err
+	}
+	return parsed.YieldToPools(service, pools), parsed.Yield(service, others), nil
+}
+
+// pools finds the addresses of NAT pools for a service that has external addresses. Other services cost no read.
+func (r Reader) pools(ctx context.Context, service *corev1.Service) (func(netip.Addr) string, error) {
+	if len(facts.ExternalAddresses(service)) == 0 {
+		return func(netip.Addr) string { return "" }, nil
+	}
+	var all networkv1alpha1.IPPoolList
+	if err := r.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil, err
+	}
+	pools := floating.NewTranslated(all.Items)
+	return func(a netip.Addr) string { return pools.Owner(a, service.CreationTimestamp) }, nil
+}
+
+// Sharing lists the other services that have an address of a service, without duplicates. They must not be changed.
+func (r Reader) Sharing(ctx context.Context, service *corev1.Service) ([]corev1.Service, error) {
+	var found []corev1.Service
+	for _, address := range facts.ServiceAddresses(service) {
+		var list corev1.ServiceList
+		if err := r.List(ctx, &list, client.MatchingFields{ByAddress: address.String()}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, err
+		}
+		for _, other := range list.Items {
+			name := client.ObjectKeyFromObject(&other)
+			known := slices.ContainsFunc(found, func(s corev1.Service) bool { return client.ObjectKeyFromObject(&s) == name })
+			if !known && name != client.ObjectKeyFromObject(service) {
+				found = append(found, other)
+			}
+		}
+	}
+	return found, nil
+}
+
+// RequestSharing returns a request for each other service that has an address of a service: an address that one releases may
+// belong to another now.
+func (r Reader) RequestSharing(ctx context.Context, o client.Object) (requests []reconcile.Request) {
+	service, ok := o.(*corev1.Service)
+	if !ok {
+		return nil
+	}
+	others, err := r.Sharing(ctx, service)
+	if err != nil {
+		return nil // the cache returns no errors once it is in sync
+	}
+	for i := range others {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&others[i])})
+	}
+	return requests
+}
+
+// RequestExposed returns a request for each service that is reachable from outside.
+func (r Reader) RequestExposed(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.Request(ctx, client.MatchingFields{ByExposed: "true"})
+}
+
+// RangesChanged passes the events of IPPools that change the ranges that they keep from others.
+func RangesChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*networkv1alpha1.IPPool)
+		after, ok2 := e.ObjectNew.(*networkv1alpha1.IPPool)
+		return !ok || !ok2 || before.Generation != after.Generation || floating.Keeps(before) != floating.Keeps(after)
+	}}
+}
+
+// Request returns a request for each service that an option selects.
+func (r Reader) Request(ctx context.Context, option client.ListOption) (requests []reconcile.Request) {
+	var list corev1.ServiceList
+	if err := r.List(ctx, &list, option, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache returns no errors once it is in sync
+	}
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
