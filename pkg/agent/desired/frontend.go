@@ -75,7 +75,7 @@ func Frontends(service facts.Service, place Place) (found []Frontend) {
 			}
 			outside := fromOutside(port, vip)
 			f.Local = outside == facts.FromLocal && !f.IsClusterIP
-			c := chooser{place: place, service: &service, port: &port, frontend: &f, sticky: service.AffinityTimeout > 0}
+			c := chooser{place: place, port: &port, frontend: &f, sticky: service.AffinityTimeout > 0}
 			f.Dropped = f.Local && len(c.choose(facts.FromLocal)) == 0 && len(c.choose(facts.FromAll)) > 0
 			f.Inside = c.host(vip.From, false)
 			if !f.IsClusterIP {
@@ -114,7 +114,6 @@ const most = 16
 // chooser chooses the endpoints of a frontend that the host itself serves.
 type chooser struct {
 	place    Place
-	service  *facts.Service
 	port     *facts.ServicePort
 	frontend *Frontend
 	sticky   bool // clients must keep their endpoint
