@@ -28,6 +28,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/further"
 	"github.com/weft-network/weft/pkg/agent/gateway"
 	"github.com/weft-network/weft/pkg/agent/policylog"
+	"github.com/weft-network/weft/pkg/agent/repairs"
 	"github.com/weft-network/weft/pkg/agent/uninstall"
 	"github.com/weft-network/weft/pkg/informers"
 	"github.com/weft-network/weft/pkg/metrics"
@@ -63,7 +64,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	counters := metrics.NewAgent(ctrlmetrics.Registry, attach.StageNames()...)
+	counters := metrics.NewAgent(ctrlmetrics.Registry, attach.StageNames(), repairs.Kinds())
 	metrics.NewPolicies(ctrlmetrics.Registry, func() []metrics.Rule { return countRules(ctx, o) })
 	var sandboxes func(context.Context) (map[string]bool, error)
 	if o.CRISocket != "" {
@@ -75,10 +76,12 @@ func run(args []string) error {
 		State: o.Uplink.StateDir, Delegates: o.Delegates, Root: o.Root, PodResources: o.PodResources,
 		IKESocket: o.IKESocket, Identity: o.Identity,
 		ControllerDir: o.ControllerDir, SwitchDir: o.SwitchDir, Mover: mover, APIServer: apiServer(),
-		Listeners: []string{o.Health, o.Metrics},
-		Observer:  counters, ObserveRequest: counters.Request,
+		Listeners: []string{o.Health, o.Metrics, o.ProxyHealth}, ProxyHealth: o.ProxyHealth,
+		ObserveProgrammed: counters.ServiceProgrammed, ObserveSynced: counters.ServicesSynced,
+		Observer: counters, ObserveRequest: counters.Request,
 		Sandboxes: sandboxes, ObserveCollected: counters.Collected,
 		ObserveStage: counters.Stage, ObserveStageFailed: counters.StageFailed, ObserveFailing: counters.Failing,
+		ObserveRepair: counters.Repaired,
 	})
 	if err != nil {
 		return err

@@ -18,18 +18,22 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 )
 
-// ByAddress is the index of Nodes by their InternalIPs, and of NodeNetworks by the addresses that their gateways
-// claim.
+// ByAddress is the index of Nodes by their InternalIPs, and of NodeNetworks by the addresses that their agents report.
 const ByAddress = "gatewayAddress"
 
 // IndexByAddress is the function of the index ByAddress.
 func IndexByAddress(o client.Object) (texts []string) {
-	for _, address := range addressesOf(o) {
+	found := addressesOf(o)
+	if nn, ok := o.(*networkv1alpha1.NodeNetwork); ok {
+		found = facts.ReportedAddresses(nn)
+	}
+	for _, address := range found {
 		texts = append(texts, address.String())
 	}
 	return texts
 }
 
+// addressesOf returns a Node's InternalIPs, or the addresses that a NodeNetwork's gateway claims.
 func addressesOf(o client.Object) []netip.Addr {
 	switch o := o.(type) {
 	case *corev1.Node:

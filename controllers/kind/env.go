@@ -78,12 +78,15 @@ type Env struct {
 
 	// NetworkAddresses has the addresses in use of each Network. RestoreNetworks fills it from the ports that exist, and
 	// then enqueues each Network; it waits for the database. Attached counts the pods' interfaces on a Network by namespace;
-	// known is false before RestoreNetworks has succeeded. AttachedPods lists the pods that have any. Package podports sets these
-	// functions.
+	// known is false before RestoreNetworks has succeeded. AttachedPods lists the pods that have any. OnSegments lists the attachments of a
+	// node's pods to Localnet Networks: physical network -> "demo/web@net1". Package podports sets these functions.
+	// Detached publishes that pods have lost attachments, or that OnSegments has all attachments now.
 	NetworkAddresses *alloc.Set
 	RestoreNetworks  func(ctx context.Context) error
 	Attached         func(network string) (byNamespace map[string]int, known bool)
 	AttachedPods     func() []types.NamespacedName
+	OnSegments       func(ctx context.Context, node string) (users map[networkv1alpha1.PhysicalNetworkName][]string, known bool)
+	Detached         Topic[struct{}]
 
 	// Floating gives addresses of IPPools to pods. FloatingFreed publishes a pool that may have an address for a pod
 	// that waits, and PortsFreed a floating address that no port has any more.

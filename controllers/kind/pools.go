@@ -1,6 +1,8 @@
 package kind
 
 import (
+	"slices"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -20,11 +22,12 @@ func NetworksChanged() predicate.Predicate {
 	}})
 }
 
-// BalancersChanged passes the events of LoadBalancerPools that change the ranges that they keep from others.
+// BalancersChanged passes the events of LoadBalancerPools that change the ranges and addresses that they keep from others.
 func BalancersChanged() predicate.Predicate {
 	return predicate.Or[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*networkv1alpha1.LoadBalancerPool)
 		after, ok2 := e.ObjectNew.(*networkv1alpha1.LoadBalancerPool)
-		return !ok || !ok2 || loadbalancer.Keeps(before) != loadbalancer.Keeps(after)
+		return !ok || !ok2 || loadbalancer.Keeps(before) != loadbalancer.Keeps(after) ||
+			!slices.Equal(before.Status.InUse, after.Status.InUse)
 	}})
 }

@@ -9,31 +9,19 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 )
 
-// effectiveMTU returns the requested MTU, or the smallest link's without the tunnel's overhead. It is 0 until an
-// agent has reported.
-func effectiveMTU(wanted int32, encryption networkv1alpha1.Encryption, networks []networkv1alpha1.NodeNetwork) int32 {
-	if wanted != 0 {
-		return wanted
-	}
-	carried := facts.CarriedMTUs(encryption, networks)
-	if len(carried) == 0 {
-		return 0
-	}
-	return carried[0].MTU
-}
-
 // mtuMismatch names the links that do not carry the requested MTU. If the MTU is detected, it reports differing
 // links. It returns "" without a mismatch.
-func mtuMismatch(wanted int32, encryption networkv1alpha1.Encryption, networks []networkv1alpha1.NodeNetwork) string {
-	carried := facts.CarriedMTUs(encryption, networks)
+func mtuMismatch(cn *networkv1alpha1.ClusterNetwork, networks []networkv1alpha1.NodeNetwork) string {
+	wanted, carried := cn.Spec.MTU, facts.CarriedMTUs(cn.Spec.Encapsulation.Encryption, networks)
 	if len(carried) == 0 {
 		return ""
 	}
 	smallest, largest := carried[0].MTU, carried[len(carried)-1].MTU
 	switch {
 	case wanted != 0 && smallest < wanted:
-		return fmt.Sprintf("spec.mtu is %d, but the links of these nodes carry less, so that larger packets of pods are lost there: %s",
-			wanted, nameSome(facts.BelowMTU(carried, wanted)))
+		return fmt.Sprintf("spec.mtu %d is not in effect, because the links of these nodes carry less: %s; "+
+			"pods have MTU %d, and the largest that all links carry is %d",
+			wanted, nameSome(facts.BelowMTU(carried, wanted)), facts.ClusterMTU(cn, carried), smallest)
 	case wanted == 0 && smallest < largest:
 		return fmt.Sprintf(
 			"pods have MTU %d because of the links of these nodes, others carry up to %d: %s; set spec.mtu: %d to accept this",

@@ -21,22 +21,28 @@ func TestEffectiveMTU(t *testing.T) {
 		return networkv1alpha1.NodeNetwork{Status: networkv1alpha1.NodeNetworkStatus{EncapIP: networkv1alpha1.IP(encap), LinkMTU: link}}
 	}
 	for _, test := range []struct {
-		name       string
-		wanted     int32
-		encryption networkv1alpha1.Encryption
-		agents     []networkv1alpha1.NodeNetwork
-		want       int32
+		name           string
+		wanted, former int32
+		encryption     networkv1alpha1.Encryption
+		agents         []networkv1alpha1.NodeNetwork
+		want           int32
 	}{
-		{"no report", 0, "", []networkv1alpha1.NodeNetwork{{}}, 0},
-		{"requested", 1300, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500)}, 1300},
-		{"IPv4 tunnel", 0, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500), {}}, 1442},
-		{"IPv6 tunnel", 0, "", []networkv1alpha1.NodeNetwork{agent("2001:db8::1", 1500)}, 1422},
-		{"smallest link", 0, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 9000), agent("192.0.2.2", 1400)}, 1342},
-		{"the larger overhead wins", 0, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1490), agent("2001:db8::1", 1500)}, 1422},
-		{"encrypted", 0, networkv1alpha1.EncryptionIPsec, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500)}, 1396},
+		{"no report", 0, 0, "", []networkv1alpha1.NodeNetwork{{}}, 0},
+		{"requested before any report", 9000, 0, "", nil, 9000},
+		{"requested", 1300, 1442, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500)}, 1300},
+		{"too large", 9000, 0, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500)}, 1442},
+		{"too large, and the former one fits", 9000, 1400, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500)}, 1400},
+		{"too large, as the former one is now", 9000, 9000, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500)}, 1442},
+		{"IPv4 tunnel", 0, 0, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500), {}}, 1442},
+		{"IPv6 tunnel", 0, 0, "", []networkv1alpha1.NodeNetwork{agent("2001:db8::1", 1500)}, 1422},
+		{"smallest link", 0, 0, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 9000), agent("192.0.2.2", 1400)}, 1342},
+		{"the larger overhead wins", 0, 0, "", []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1490), agent("2001:db8::1", 1500)}, 1422},
+		{"encrypted", 0, 0, networkv1alpha1.EncryptionIPsec, []networkv1alpha1.NodeNetwork{agent("192.0.2.1", 1500)}, 1396},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := effectiveMTU(test.wanted, test.encryption, test.agents); got != test.want {
+			cn := &networkv1alpha1.ClusterNetwork{}
+			cn.Spec.MTU, cn.Status.MTU, cn.Spec.Encapsulation.Encryption = test.wanted, test.former, test.encryption
+			if got := status(cn, statusInput{networks: test.agents}).MTU; got != test.want {
 				t.Errorf("MTU is %d, want %d", got, test.want)
 			}
 		})
@@ -62,11 +68,12 @@ func TestLinksThatDoNotAgree(t *testing.T) {
 				"set spec.mtu: 1422 to accept this"},
 		{"accepted", 1342, []networkv1alpha1.NodeNetwork{jumbo, small, usual}, ""},
 		{"too much is requested", 1442, []networkv1alpha1.NodeNetwork{v6, jumbo, small, usual},
-			"spec.mtu is 1442, but the links of these nodes carry less, so that larger packets of pods are lost " +
-				"there: small (1342), v6 (1422)"},
+			"spec.mtu 1442 is not in effect, because the links of these nodes carry less: small (1342), v6 (1422); " +
+				"pods have MTU 1342, and the largest that all links carry is 1342"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := mtuMismatch(test.wanted, "", test.nodes); got != test.want {
+			cn := &networkv1alpha1.ClusterNetwork{Spec: networkv1alpha1.ClusterNetworkSpec{MTU: test.wanted}}
+			if got := mtuMismatch(cn, test.nodes); got != test.want {
 				t.Errorf("it says %q, want %q", got, test.want)
 			}
 		})

@@ -238,7 +238,7 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 	want := status(cn, statusInput{
 		plan: plan, invalid: invalid, applied: applied, connected: r.Database.Connected(),
 		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used, drift: drift, violations: r.violations(),
-		mtu: mtuMismatch(cn.Spec.MTU, cn.Spec.Encapsulation.Encryption, networks.Items), services: serviceMismatch(plan, services),
+		mtu: mtuMismatch(cn, networks.Items), services: serviceMismatch(plan, services),
 		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Settings.Version,
 		rollout: cn.Status.Rollout, databases: cn.Status.Databases,
 		relays: cn.Status.Relays, wanted: cn.Spec.Databases.Relays.Count, wantedZones: cn.Spec.Zones, zones: cn.Status.Zones,

@@ -64,7 +64,7 @@ type statusInput struct {
 func status(cn *networkv1alpha1.ClusterNetwork, f statusInput) networkv1alpha1.ClusterNetworkStatus {
 	want := *cn.Status.DeepCopy()
 	want.ObservedGeneration = cn.Generation
-	want.MTU = effectiveMTU(cn.Spec.MTU, cn.Spec.Encapsulation.Encryption, f.networks)
+	want.MTU = facts.ClusterMTU(cn, facts.CarriedMTUs(cn.Spec.Encapsulation.Encryption, f.networks))
 	ready, waiting := countReady(f.nodes, f.networks)
 	want.Nodes = networkv1alpha1.NodeCounts{Total: int32(len(f.nodes)), Ready: int32(ready)}
 	want.NodesReady = fmt.Sprintf("%d/%d", ready, len(f.nodes))

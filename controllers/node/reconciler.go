@@ -74,6 +74,8 @@ type Reconciler struct {
 	Zone      kind.Zone
 	// Begun, if set, waits until the addresses in use are restored, for a limited time.
 	Begun func(ctx context.Context) error
+	// OnSegments lists what pods of a node have on physical networks: see kind.Env.
+	OnSegments func(ctx context.Context, node string) (users map[networkv1alpha1.PhysicalNetworkName][]string, known bool)
 	// PodsLackAddress reports whether pods of a node find no address. It is needed in a zone only.
 	PodsLackAddress func(node string) bool
 
@@ -157,6 +159,8 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 	if err := r.addZone(ctx, node, cn, &settings); err != nil {
 		return ctrl.Result{}, err
 	}
+	users := r.physicalUsers(ctx, node.Name, cn)
+	settings.PhysicalUsed = users.include
 	nn, err := r.ensure(ctx, node, plan, settings, cn.Spec.Gateway.MaxMoving)
 	if errors.Is(err, errPending) {
 		return r.awaitJudgement()
@@ -170,7 +174,7 @@ func (r *Reconciler) serve(ctx context.Context, node *corev1.Node, cn *networkv1
 	applied := r.apply(ctx, nn, plan)
 	var reportErr error
 	if !r.Zone.Elsewhere(nn) {
-		reportErr = r.report(ctx, nn, applied, gateway)
+		reportErr = r.report(ctx, nn, applied, gateway, users)
 	}
 	if ovndb.IsPending(applied) {
 		applied = nil // the engine retries by itself

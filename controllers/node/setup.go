@@ -32,10 +32,18 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Floating: env.Floating, SubnetsSet: &env.SubnetsSet, AddressesLost: &env.AddressesLost, PodsOutdated: &env.PodsOutdated,
 		Wildcards: func(ctx context.Context) ([]string, error) { return env.Wildcards(ctx) }, Zone: env.Zone,
 		PodsLackAddress: func(node string) bool { return env.PodsLackAddress(node) }, // package pod sets it later
-		Begun:           env.Begun}
+		OnSegments: func(ctx context.Context, node string) (map[networkv1alpha1.PhysicalNetworkName][]string, bool) {
+			return env.OnSegments(ctx, node) // package podports sets it later
+		},
+		Begun: env.Begun}
 	env.WildcardsChanged.Subscribe(func(struct{}) {
 		for _, request := range r.allNodes(context.Background(), nil) {
 			r.Triggers.Enqueue(topology.KindNode, request.NamespacedName)
+		}
+	})
+	env.Detached.Subscribe(func(struct{}) {
+		for _, request := range r.keeping(context.Background()) {
+			r.Triggers.Enqueue(topology.KindNode, request)
 		}
 	})
 	env.FloatingFreed.Subscribe(func(string) { r.wake("") })
@@ -167,6 +175,7 @@ func planChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
 	return !ok || !ok2 || before.Generation != after.Generation || before.Status.MTU != after.Status.MTU ||
+		networkv1alpha1.LossConfirmed(before) != networkv1alpha1.LossConfirmed(after) ||
 		!facts.SameNetworks(before.Status.Networks, after.Status.Networks) ||
 		!slices.Equal(relaysInUse(before.Status.Relays), relaysInUse(after.Status.Relays)) ||
 		!slices.EqualFunc(before.Status.Zones, after.Status.Zones, sameForNodes)

@@ -15,14 +15,15 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
-// report writes the NodeNetwork's conditions TopologyReady, GatewayCurrent and SubnetsFull. gateway is what spec.gateway gets when it is
-// the node's turn. TopologyReady is whether the node's rows are in
-// the database, or the database's error. The agent, which writes the other conditions, includes it in Ready.
+// report writes the NodeNetwork's conditions TopologyReady, GatewayCurrent, PhysicalNetworksCurrent and SubnetsFull. gateway is what
+// spec.gateway gets when it is the node's turn. TopologyReady is whether the node's rows are in the database, or the database's error.
+// The agent, which writes the other conditions, includes it in Ready.
 func (r *Reconciler) report(ctx context.Context, nn *networkv1alpha1.NodeNetwork, applied error,
-	gateway networkv1alpha1.NodeGateway) error {
+	gateway networkv1alpha1.NodeGateway, users physicalUsers) error {
 	patched := nn.DeepCopy()
 	changed := r.setSubnetsFull(patched)
 	changed = setGatewayCurrent(patched, gateway) || changed
+	changed = users.setCondition(patched) || changed
 	if want, ok := topologyReady(applied); ok {
 		want.ObservedGeneration = nn.Generation
 		changed = meta.SetStatusCondition(&patched.Status.Conditions, want) || changed

@@ -46,10 +46,10 @@ func TestConditionsOfTheAgentAreNotLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &Reconciler{Client: c}
-	if err := r.report(t.Context(), stale, nil, networkv1alpha1.NodeGateway{}); !apierrors.IsConflict(err) {
+	if err := r.report(t.Context(), stale, nil, networkv1alpha1.NodeGateway{}, nil); !apierrors.IsConflict(err) {
 		t.Errorf("a stale operator's condition gave %v, want a conflict", err)
 	}
-	if err := r.report(t.Context(), read(t, c), nil, networkv1alpha1.NodeGateway{}); err != nil {
+	if err := r.report(t.Context(), read(t, c), nil, networkv1alpha1.NodeGateway{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{networkv1alpha1.ConditionReady, networkv1alpha1.ConditionTopologyReady} {
@@ -76,7 +76,7 @@ func TestTopologyConditionFollowsTheDatabase(t *testing.T) {
 		{nil, metav1.ConditionTrue, "", true},
 		{nil, metav1.ConditionTrue, "", false},
 	} {
-		if err := r.report(t.Context(), read(t, r.Client), step.applied, networkv1alpha1.NodeGateway{}); err != nil {
+		if err := r.report(t.Context(), read(t, r.Client), step.applied, networkv1alpha1.NodeGateway{}, nil); err != nil {
 			t.Fatal(err)
 		}
 		now := read(t, r.Client)

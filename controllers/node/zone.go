@@ -57,7 +57,7 @@ func (r *Reconciler) follow(ctx context.Context, name types.NamespacedName) (ctr
 		if unreadable != nil { // the cluster's operator reports it
 			gateway = nn.Spec.Gateway
 		}
-		reported = r.report(ctx, &nn, applied, gateway)
+		reported = r.report(ctx, &nn, applied, gateway, r.physicalUsers(ctx, nn.Name, &cn))
 	}
 	if err := errors.Join(ovndb.IgnorePending(applied), ignoreConflict(reported)); err != nil {
 		return ctrl.Result{}, err

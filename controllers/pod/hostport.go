@@ -198,7 +198,7 @@ func reservedChanged(e event.UpdateEvent) bool {
 func addressesChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || !slices.Equal(facts.GatewayAddresses(before), facts.GatewayAddresses(after))
+	return !ok || !ok2 || !slices.Equal(facts.ReportedAddresses(before), facts.ReportedAddresses(after))
 }
 
 // onNodeWithHostPorts returns a request for each pod of a node that has a host port.

@@ -66,6 +66,8 @@ type Reconciler struct {
 	// Floating gives addresses of IPPools.
 	Floating *claim.Claimer
 	Zone     kind.Zone
+	// Detached publishes that pods have lost attachments, or that all are known now.
+	Detached *kind.Topic[struct{}]
 	// CountDelay is how long a Network's count of attachments may be behind.
 	CountDelay time.Duration
 
@@ -236,7 +238,10 @@ func (r *Reconciler) resolve(ctx context.Context, pod *corev1.Pod, nn *networkv1
 		return nil, err
 	}
 	a.apart = a.port.Network.MissingOn(nn)
-	if a.failed = unsupported(request); a.failed == nil {
+	if a.failed = unsupported(request); a.failed == nil && !held {
+		a.failed = a.port.Network.LeavingOn(nn)
+	}
+	if a.failed == nil {
 		a.pools, a.failed = a.port.Network.Pools(pod.Spec.NodeName, int(nn.Spec.NodeID))
 	}
 	if err := errors.Join(r.resolveHosts(ctx, a), r.resolveFloating(ctx, pod, a)); err != nil {
@@ -289,6 +294,9 @@ func (r *Reconciler) release(pod types.NamespacedName, leaving []held) {
 		}
 		r.wake(have.network)
 		r.count(have.network)
+	}
+	if len(leaving) > 0 {
+		r.Detached.Publish(struct{}{})
 	}
 }
 

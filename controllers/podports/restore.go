@@ -2,9 +2,11 @@ package podports
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -61,6 +63,7 @@ func (r *Reconciler) restore(ctx context.Context) error {
 		return fmt.Errorf("restore addresses of IPAMClaims: %w", err)
 	}
 	r.restored.done.Store(true)
+	r.Detached.Publish(struct{}{})
 	return r.enqueueNetworks(ctx)
 }
 
@@ -68,6 +71,37 @@ func (r *Reconciler) restore(ctx context.Context) error {
 func (r *Reconciler) attached(network string) (byNamespace map[string]int, known bool) {
 	known = r.restored.done.Load() // before the count, which is complete from then on
 	return r.holders.attached(network), known
+}
+
+// onSegments lists the attachments of a node's pods to Localnet Networks, sorted: physical network -> "demo/web@net1". known is false
+// while pods of the node request Networks, and the ports that exist were not read.
+func (r *Reconciler) onSegments(ctx context.Context, node string) (
+	users map[networkv1alpha1.PhysicalNetworkName][]string, known bool) {
+	restored := r.restored.done.Load() // before the attachments, which are complete from then on
+	physical := map[string]networkv1alpha1.PhysicalNetworkName{}
+	var networks networkv1alpha1.NetworkList
+	var pods corev1.PodList
+	// They are only read.
+	err := errors.Join(r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &pods, client.MatchingFields{byRequest: "node/" + node}, client.UnsafeDisableDeepCopy))
+	if err != nil || !restored {
+		return nil, err == nil && len(pods.Items) == 0
+	}
+	for i := range networks.Items {
+		physical[networks.Items[i].Name] = networks.Items[i].Spec.PhysicalNetwork
+	}
+	users = map[networkv1alpha1.PhysicalNetworkName][]string{}
+	for i := range pods.Items {
+		for _, have := range r.holders.of(client.ObjectKeyFromObject(&pods.Items[i])) {
+			if name := physical[have.network]; name != "" {
+				users[name] = append(users[name], userName(have.owner))
+			}
+		}
+	}
+	for _, all := range users {
+		slices.Sort(all)
+	}
+	return users, true
 }
 
 // enqueueNetworks enqueues each Network, whose attachments are known now.

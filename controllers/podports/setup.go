@@ -34,7 +34,8 @@ const (
 // Kinds returns the kind of pods' ports on Networks.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers, Addresses: env.NetworkAddresses,
-		Selectors: env.Selectors, Floating: env.Floating, Zone: env.Zone, CountDelay: env.Settings.CountDelay, restored: &restoration{}}
+		Selectors: env.Selectors, Floating: env.Floating, Zone: env.Zone, CountDelay: env.Settings.CountDelay, Detached: &env.Detached,
+		restored: &restoration{}}
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPodPorts); ok {
 		// Before the first pod that requests a network, nothing was restored. A plan cannot do that; if it fails here, the plan says so.
 		_ = origin.restore(context.Background())
@@ -42,7 +43,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		origin.claims.copyTo(&r.claims)
 		r.restored = origin.restored
 	}
-	env.RestoreNetworks, env.Attached, env.AttachedPods = r.restore, r.attached, r.holders.pods
+	env.RestoreNetworks, env.Attached, env.AttachedPods, env.OnSegments = r.restore, r.attached, r.holders.pods, r.onSegments
 	env.FloatingFreed.Subscribe(r.freed)
 	return []*kind.Kind{{
 		Name: topology.KindPodPorts, Workers: workers, Reconciler: r,

@@ -4,9 +4,10 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weft-network/weft/pkg/balance"
 )
 
 // latency measures how long a change of endpoints takes from its cause, such as a pod that becomes ready or ends,
@@ -26,7 +27,7 @@ func (l *latency) applied(service types.NamespacedName, endpoints []discoveryv1.
 	if l.observe == nil {
 		return
 	}
-	cause, caused := newestCause(endpoints)
+	cause := balance.NewestCause(endpoints)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.seen == nil {
@@ -36,7 +37,7 @@ func (l *latency) applied(service types.NamespacedName, endpoints []discoveryv1.
 	if !known {
 		before = l.now()
 	}
-	if caused && cause.After(before) {
+	if cause.After(before) {
 		before = cause
 		l.observe(l.now().Sub(cause))
 	}
@@ -48,16 +49,4 @@ func (l *latency) forget(service types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.seen, service)
-}
-
-// newestCause returns the time of the newest cause of the slices' endpoints, as reported by the controller that
-// writes the slices.
-func newestCause(endpoints []discoveryv1.EndpointSlice) (newest time.Time, ok bool) {
-	for i := range endpoints {
-		at, err := time.Parse(time.RFC3339Nano, endpoints[i].Annotations[corev1.EndpointsLastChangeTriggerTime])
-		if err == nil && at.After(newest) {
-			newest, ok = at, true
-		}
-	}
-	return newest, ok
 }

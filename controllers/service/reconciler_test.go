@@ -366,6 +366,18 @@ func TestReconcile(t *testing.T) {
 			},
 			condition: "False Reserved: " + serverOfNode,
 		},
+		"another address of a node's host with a reserved port": {
+			objects: append(withHostAddress(aNode("n1", "192.0.2.1"), "192.0.2.99"), aService(v4, func(s *corev1.Service) {
+				s.Spec.ExternalIPs = []string{"192.0.2.99"}
+				s.Spec.Ports[0].Port = 10250
+			})),
+			want: kindtest.Outcome{
+				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:10250:"), refuse4),
+				Events: []string{"Warning ReservedDestination Service demo/web: TCP 192.0.2.99:10250 is reserved for kubelet on node n1"},
+				Writes: []string{"patch status Service demo/web"},
+			},
+			condition: "False Reserved: TCP 192.0.2.99:10250 is reserved for kubelet on node n1",
+		},
 		"addresses of an older NAT pool": {
 			objects: []client.Object{natPool(100), aService(v4, loadBalancer("192.0.2.71", "192.0.2.81"), createdAt(200))},
 			want: kindtest.Outcome{
@@ -491,4 +503,14 @@ func TestConflictIsRetried(t *testing.T) {
 		Writes: []string{"patch status Service demo/web"},
 	}, b.Reconcile("demo", "web"))
 	b.ExpectSettled("demo", "web")
+}
+
+// withHostAddress lets the agent of each node report a further address of its host.
+func withHostAddress(objects []client.Object, address networkv1alpha1.IP) []client.Object {
+	for _, o := range objects {
+		if nn, ok := o.(*networkv1alpha1.NodeNetwork); ok {
+			nn.Status.HostAddresses = append(nn.Status.HostAddresses, address)
+		}
+	}
+	return objects
 }

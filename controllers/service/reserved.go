@@ -59,7 +59,7 @@ func NodeAddresses(o client.Object) []netip.Addr {
 	case *corev1.Node:
 		return facts.InternalIPs(o)
 	case *networkv1alpha1.NodeNetwork:
-		return facts.GatewayAddresses(o)
+		return facts.ReportedAddresses(o)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
+	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -53,8 +54,10 @@ import (
 	"github.com/weft-network/weft/pkg/agent/podapi"
 	"github.com/weft-network/weft/pkg/agent/policylog"
 	"github.com/weft-network/weft/pkg/agent/prober"
+	"github.com/weft-network/weft/pkg/agent/repairs"
 	"github.com/weft-network/weft/pkg/agent/toobig"
 	"github.com/weft-network/weft/pkg/agent/wildcards"
+	"github.com/weft-network/weft/pkg/cni"
 	"github.com/weft-network/weft/pkg/cni/cniwire"
 	"github.com/weft-network/weft/pkg/cni/tombstone"
 	"github.com/weft-network/weft/pkg/ovn/names"
@@ -90,6 +93,7 @@ type agent struct {
 	controller, vswitchd *daemon.Daemon
 	cni                  *cniconfig.Config
 	services             *gateway.Services
+	health               *gateway.ProxyHealth
 	gateway              *gateway.Gateway
 	attachments          *attach.Attachments
 	state                *attach.State
@@ -102,7 +106,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	a := newAgent(ctx, mgr, o.withObservers())
-	checks := a.makeGateway()
+	a.makeGateway(recorder)
 	if err := errors.Join(a.cni.Install(), a.services.Register(ctx, mgr)); err != nil {
 		return err
 	}
@@ -150,9 +154,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	decisions := &policylog.Log{Dir: o.ControllerDir, PodAt: a.attachments.PodAt, Log: ctrl.Log.WithName("policy")}
 	for _, run := range []manager.RunnableFunc{
 		decisions.Run, a.ovs.Run, a.controller.Run, a.vswitchd.Run, idle.Run, sandboxes.Run, check.Run, networks.Run, ports.Run,
-		a.cni.Watch(a.changed), checks.Run, a.services.Run(mgr), a.watchHost, speaker.Run,
+		a.cni.Watch(a.changed), a.services.Checks, a.services.Run(mgr), a.watchHost, a.gateway.WatchRules, speaker.Run,
 	} {
 		if err := mgr.Add(run); err != nil {
+			return err
+		}
+	}
+	if o.ProxyHealth != "" && o.ProxyHealth != "0" {
+		if err := mgr.Add(manager.RunnableFunc(a.health.Serve(o.ProxyHealth))); err != nil {
 			return err
 		}
 	}
@@ -191,6 +200,7 @@ func newAgent(ctx context.Context, mgr ctrl.Manager, o Options) *agent {
 	}, nil)
 	a.attachments = &attach.Attachments{
 		Engine: a.ovs, Bridge: func() (string, bool) { return node.Bridge(a.ovs) }, Tombstones: tombstone.Beside(o.Socket),
+		Copies: attach.CopiesBeside(o.Socket),
 	}
 	return a
 }
@@ -230,18 +240,21 @@ func (a *agent) makeHostPorts(h *attach.Handler, restored func()) *hostports.Por
 	return ports
 }
 
-// makeGateway sets the node's gateway and its service reader, and returns the server that answers the health checks
-// of load balancers.
-func (a *agent) makeGateway() *gateway.HealthChecks {
+// makeGateway sets the node's gateway, its service reader, and the health that load balancers probe.
+func (a *agent) makeGateway(recorder events.EventRecorder) {
 	o := a.options
-	checks := gateway.NewHealthChecks()
-	a.services = gateway.NewServices(a.mgr.GetClient(), checks, a.mgr.GetEventRecorder("weft-agent"), o.Node, a.changed)
+	a.health = gateway.NewProxyHealth(gateway.ProxyHealthOptions{
+		Node: a.ownNode, Taken: gateway.ReportTaken(recorder, o.Node), Observe: o.ObserveProgrammed, Synced: o.ObserveSynced, Now: time.Now})
+	a.services = gateway.NewServices(a.mgr.GetClient(), a.health, recorder, o.Node, a.changed)
 	a.gateway = &gateway.Gateway{
 		Node: o.Node, Datapath: Datapath(), OVS: a.ovs, Bindings: a.bindings, Attachments: a.attachments, Services: a.services,
+		Health:     a.health,
 		TooBig:     toobig.New(o.SwitchDir, ctrl.Log.WithName("toobig"), a.later),
 		Configured: gateway.Configured(o.Southbound, o.Controller, o.APIServer), Listens: gateway.Listens(o.Listeners),
 		APIServer: o.APIServer, Running: a.running,
 	}
+	a.gateway.Repairs = repairs.New(ctrl.Log.WithName("repairs"), o.ObserveRepair, a.changed,
+		func(wait time.Duration) { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, wait) })
 	a.gateway.Init(o.SwitchDir, o.Mover, a.changed, a.later)
 	a.gateway.After = func(wait time.Duration) { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, wait) }
 	a.attachments.Moved = func(interfaceID string) {
@@ -249,7 +262,15 @@ func (a *agent) makeGateway() *gateway.HealthChecks {
 			a.changed()
 		}
 	}
-	return checks
+}
+
+// ownNode returns the agent's Node from the cache, or nil.
+func (a *agent) ownNode(ctx context.Context) *corev1.Node {
+	node := &corev1.Node{}
+	if err := a.mgr.GetClient().Get(ctx, types.NamespacedName{Name: a.options.Node}, node); err != nil {
+		return nil
+	}
+	return node
 }
 
 // Datapath returns this host's datapath: the kernel's if the kernel has one, else userspace. It must not change while
@@ -284,7 +305,17 @@ func concernsNode(row model.Model, event ovndb.RowEvent) bool {
 // depends on: the management port, the uplink, whose MTU limits that of pods, and the link that leads outside.
 func (a *agent) watchHost(ctx context.Context) error {
 	return hostnet.Watch(ctx, names.ManagementInterface,
-		hostnet.Uplinks{Links: a.gateway.Links, Networks: a.gateway.TunnelNetworks}, a.changed)
+		hostnet.Uplinks{Links: a.gateway.Links, Others: a.repairPodLink},
+		func() { a.gateway.Repairs.ChangedOf(repairs.Routes, repairs.Rules, repairs.Sysctls) })
+}
+
+// repairPodLink restores the host's end of a pod's interface.
+func (a *agent) repairPodLink(link netlink.Link) {
+	if pod, ok := cni.HostLinkOf(link); ok && pod.ContainerID != "" {
+		if err := a.attachments.Repair(pod, a.state.MTU()); err != nil { // the self check reports what stays wrong
+			ctrl.Log.WithName("links").Error(err, "cannot repair the link of a pod", "link", pod.Name, "container", pod.ContainerID)
+		}
+	}
 }
 
 func (a *agent) register(r *node.Reconciler) error {
@@ -313,7 +344,7 @@ func serve(mgr ctrl.Manager, h *attach.Handler, turns *cniserver.Turns, o Option
 			o.ObserveRequest(string(req.Command), elapsed, err)
 		},
 	})
-	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return server.Serve(ctx, listener) }))
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return server.Keep(ctx, listener, o.Socket) }))
 }
 
 // addressesChanged reports whether an update changes the node's addresses. It filters out kubelet's heartbeats.

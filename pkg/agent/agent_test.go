@@ -1,15 +1,18 @@
 package agent_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
@@ -404,6 +407,47 @@ func TestOpenVSwitchIsEmptied(t *testing.T) {
 			n.awaitPods()
 		})
 	}
+}
+
+// The database of Open vSwitch is lost and the agent is replaced meanwhile, so that nobody has its record in memory. A DEL
+// came in between; a copy is damaged, and one belongs to a sandbox that a reboot ended.
+func TestOpenVSwitchIsEmptiedWhileNoAgentRuns(t *testing.T) {
+	n := readyNode(t)
+	web, other, gone := n.newPod("web", 5), n.newPod("other", 6), n.newPod("gone", 7)
+	results := map[string]*types100.Result{}
+	for _, p := range []pod{web, other, gone} {
+		n.givePort(p)
+		results[p.name] = n.add(p)
+	}
+	before := n.interfaces()
+	n.stopAgent()
+	n.bury(gone)
+	copies := filepath.Join(filepath.Dir(n.socket()), "attachments")
+	n.must(os.WriteFile(filepath.Join(copies, "damaged.json"), []byte("{"), 0o600))
+	text, err := os.ReadFile(filepath.Join(copies, web.container+"@eth0.json"))
+	n.must(err)
+	n.must(os.WriteFile(filepath.Join(copies, "earlier@eth0.json"),
+		bytes.ReplaceAll(text, []byte(web.container), []byte("earlier")), 0o600))
+	n.ovs.Kill()
+	n.ovs.Empty()
+	n.ovs.Run()
+	n.ovs.Init()
+	n.makeUplink()
+	n.startAgent()
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+	n.awaitPods(web, other)
+	for _, p := range []pod{web, other} {
+		n.wantTraffic(p)
+		n.until("CHECK", func() error { return n.check(p, results[p.name]) })
+		after := n.interfaces()[p.port()].ExternalIDs
+		for _, key := range []string{"iface-id", "iface-id-ver", "attached_mac", "sandbox", "netns", "ip_addresses", "cni-network"} {
+			if was := before[p.port()].ExternalIDs[key]; was == "" || after[key] != was {
+				t.Errorf("%s of %s is %q, was %q", key, p.name, after[key], was)
+			}
+		}
+		n.del(p)
+	}
+	n.awaitPods()
 }
 
 // After the database is emptied, another program creates br-int first. The pods are attached to that bridge.

@@ -143,12 +143,16 @@ func ips(texts ...string) (found []netip.Addr) {
 
 const thisHost = "" // the namespace of the test, which is the node's
 
-// talk lets a client connect and exchange a word. It returns the address of the client as the server sees it.
+// talk lets a client connect to port 8080 and exchange a word. It returns the address of the client as the server sees it.
 func talk(server string, at netip.Addr, client string, to netip.Addr) (peer netip.Addr, err error) {
-	const port = 8080
+	return talkTo(server, at, client, netip.AddrPortFrom(to, 8080))
+}
+
+// talkTo is talk by another port, which leads to port 8080 of the server.
+func talkTo(server string, at netip.Addr, client string, to netip.AddrPort) (peer netip.Addr, err error) {
 	var listener net.Listener
 	listen := func() (err error) {
-		listener, err = net.Listen("tcp", netip.AddrPortFrom(at, port).String())
+		listener, err = net.Listen("tcp", netip.AddrPortFrom(at, 8080).String())
 		return err
 	}
 	if err := in(server, listen); err != nil {
@@ -170,7 +174,7 @@ func talk(server string, at netip.Addr, client string, to netip.Addr) (peer neti
 		}
 	}()
 	err = in(client, func() error {
-		conn, err := net.DialTimeout("tcp", netip.AddrPortFrom(to, port).String(), time.Second)
+		conn, err := net.DialTimeout("tcp", to.String(), time.Second)
 		if err != nil {
 			return err
 		}

@@ -49,6 +49,12 @@ type Options struct {
 	// Listeners are the addresses at which this process serves, such as ":9442". Their ports are reserved: no service
 	// may use them.
 	Listeners []string
+	// ProxyHealth is the address at which the node's health is served to load balancers, as kube-proxy does; "0" or empty: not.
+	ProxyHealth string
+	// ObserveProgrammed, if set, receives how long a change of a service's endpoints took until the host had it. ObserveSynced, if
+	// set, receives when the host last had all changes.
+	ObserveProgrammed func(time.Duration)
+	ObserveSynced     func(time.Time)
 	// Sandboxes lists the container runtime's sandboxes by ID, including ended ones. If nil, the agent does not compare
 	// its attachments with them.
 	Sandboxes func(context.Context) (map[string]bool, error)
@@ -65,6 +71,8 @@ type Options struct {
 	// ObserveFailing, if set, receives the number of interfaces that differ from what the agent made.
 	CheckInterval  time.Duration
 	ObserveFailing func(interfaces int)
+	// ObserveRepair, if set, receives the kind of each object of the node's state that another program had changed.
+	ObserveRepair func(kind string)
 	// StatusGrace is how long ovn-controller and the southbound database may be disconnected before STATUS reports it.
 	// The default is 15 s.
 	StatusGrace time.Duration
@@ -95,6 +103,9 @@ func (o Options) withObservers() Options {
 	}
 	if o.ObserveFailing == nil {
 		o.ObserveFailing = func(int) {}
+	}
+	if o.ObserveRepair == nil {
+		o.ObserveRepair = func(string) {}
 	}
 	if o.ObserveCollected == nil {
 		o.ObserveCollected = func(string) {}

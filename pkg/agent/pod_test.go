@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -254,8 +255,23 @@ func (n *node) awaitPods(want ...pod) {
 				return fmt.Errorf("the row of %s is %v", p.name, row)
 			}
 		}
-		return nil
+		return n.haveCopies(want...)
 	})
+}
+
+// haveCopies returns nil if exactly the pods have a copy of the agent's record.
+func (n *node) haveCopies(want ...pod) error {
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(n.socket()), "attachments", "*"))
+	n.must(err)
+	if len(files) != len(want) {
+		return fmt.Errorf("copies of the record: %v, want %d", files, len(want))
+	}
+	for _, p := range want {
+		if !slices.ContainsFunc(files, func(f string) bool { return strings.HasPrefix(filepath.Base(f), p.container+"@") }) {
+			return fmt.Errorf("copies of the record: %v, want that of %s", files, p.container)
+		}
+	}
+	return nil
 }
 
 // wantTraffic waits until the host can exchange data with the pod from its management port, in both families.

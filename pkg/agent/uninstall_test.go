@@ -100,7 +100,7 @@ func TestUninstallLeavesNothing(t *testing.T) {
 	n.bury(p)
 	steps, err = n.uninstall(true)
 	n.must(err)
-	if len(steps) != 7 || !strings.Contains(steps[0], "CNI configuration") {
+	if len(steps) != 8 || !strings.Contains(steps[0], "CNI configuration") {
 		t.Errorf("steps are %q", steps)
 	}
 	n.until("an empty node", func() error {
@@ -138,7 +138,7 @@ func TestUninstallGoesOnWhereItFailed(t *testing.T) {
 	n.stopAgent()
 	n.ovs.Kill()
 	steps, err := n.uninstall(false)
-	if err == nil || !strings.Contains(err.Error(), "rows in Open vSwitch") || len(steps) != 4 {
+	if err == nil || !strings.Contains(err.Error(), "rows in Open vSwitch") || len(steps) != 5 {
 		t.Fatalf("without Open vSwitch: %v after %q", err, steps)
 	}
 	for _, path := range []string{n.path("net.d", "05-weft.conflist"), n.path("bin", "weft-cni")} {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -19,6 +20,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 // The indexes that a Reader's cache must have.
@@ -99,7 +101,16 @@ func (r Reader) pools(ctx context.Context, service *corev1.Service) (func(netip.
 		return nil, err
 	}
 	pools := floating.NewTranslated(all.Items)
-	return func(a netip.Addr) string { return pools.Owner(a, service.CreationTimestamp) }, nil
+	var given []netip.Addr // by a LoadBalancerPool, before the IPPool had them
+	if loadbalancer.IsOurs(service) {
+		given = loadbalancer.AddressesOf(service)
+	}
+	return func(a netip.Addr) string {
+		if slices.Contains(given, a) {
+			return ""
+		}
+		return pools.Owner(a, service.CreationTimestamp)
+	}, nil
 }
 
 // Sharing lists the other services that have an address of a service, without duplicates. They must not be changed.
@@ -162,4 +173,16 @@ func (r Reader) Request(ctx context.Context, option client.ListOption) (requests
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
 	return requests
+}
+
+// NewestCause returns when the newest change of the slices' endpoints happened in the cluster, such as a pod that became ready, as the
+// controller that writes the slices reports it. It is zero if unknown.
+func NewestCause(endpoints []discoveryv1.EndpointSlice) (newest time.Time) {
+	for i := range endpoints {
+		at, err := time.Parse(time.RFC3339Nano, endpoints[i].Annotations[corev1.EndpointsLastChangeTriggerTime])
+		if err == nil && at.After(newest) {
+			newest = at
+		}
+	}
+	return newest
 }

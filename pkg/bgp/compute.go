@@ -28,7 +28,7 @@ type Advertisement struct {
 
 	prefixes map[netip.Prefix]bool
 	nodes    map[string]bool
-	missing  []string // "ADDRESS: WHY"
+	missing  []string // "ADDRESS: WHY", or "FIELD: WHY"
 }
 
 // Compute decides what each node announces. An error is that of World's functions.
@@ -72,8 +72,27 @@ type target struct {
 	peers []string
 }
 
+// unknown lists the names in an advertisement's spec that no object has.
+func (w World) unknown(a advertisement) (unknown []string) {
+	for _, name := range a.Spec.Peers {
+		if !slices.ContainsFunc(w.Peers, func(p networkv1alpha1.BGPPeer) bool { return p.Name == name }) {
+			unknown = append(unknown, fmt.Sprintf("spec.peers: there is no BGPPeer %s", name))
+		}
+	}
+	if a.Spec.LoadBalancers == nil {
+		return unknown
+	}
+	for _, name := range a.Spec.LoadBalancers.Pools {
+		if !slices.ContainsFunc(w.Pools, func(p networkv1alpha1.LoadBalancerPool) bool { return p.Name == name }) {
+			unknown = append(unknown, fmt.Sprintf("spec.loadBalancers.pools: there is no LoadBalancerPool %s", name))
+		}
+	}
+	return unknown
+}
+
 // advertise enters the routes of an advertisement into the table.
 func (w World) advertise(a advertisement, nodes []*node, addresses []*address, t table, found *Advertisement) error {
+	found.missing = w.unknown(a)
 	var targets []target
 	for _, n := range nodes {
 		if peers := a.peersOf(n); len(peers) > 0 {
@@ -81,7 +100,8 @@ func (w World) advertise(a advertisement, nodes []*node, addresses []*address, t
 		}
 	}
 	if len(targets) == 0 {
-		found.Reason, found.Message = networkv1alpha1.ReasonNoPeer, "no selected node has a session with a selected BGPPeer"
+		found.Reason, found.Message = networkv1alpha1.ReasonNoPeer,
+			strings.Join(append([]string{"no selected node has a session with a selected BGPPeer"}, found.missing...), "; ")
 		return nil
 	}
 	if a.Spec.PodSubnets {

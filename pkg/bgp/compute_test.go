@@ -131,8 +131,10 @@ func TestCompute(t *testing.T) {
 		change func(*World)
 		want   []string
 	}{
-		"every node announces":   {func(*World) {}, []string{n1, n2, n3}},
-		"no peer":                {func(w *World) { w.Peers = nil }, []string{noPeer}},
+		"every node announces": {func(*World) {}, []string{n1, n2, n3}},
+		"no peer":              {func(w *World) { w.Peers = nil }, []string{noPeer}},
+		"a peer of another name": {func(w *World) { spec(w).Peers = []string{"other"} },
+			[]string{noPeer + "; spec.peers: there is no BGPPeer other"}},
 		"a peer that is deleted": {func(w *World) { w.Peers[0].DeletionTimestamp = new(metav1.Now()) }, []string{noPeer}},
 		"the peer's nodes":       {func(w *World) { w.Peers[0].Spec.NodeSelector = matching("name", "n2") }, []string{n2}},
 		"the advertisement's":    {func(w *World) { spec(w).NodeSelector = matching("name", "n3") }, []string{n3}},
@@ -154,7 +156,8 @@ func TestCompute(t *testing.T) {
 			g := w.Networks[0].Status.Gateway
 			g.Addresses = g.Addresses[:1]
 		}, []string{"n1 198.51.100.1/32", n2, n3}},
-		"another pool by name":  {func(w *World) { spec(w).LoadBalancers.Pools = []string{"other"} }, []string{none}},
+		"another pool by name": {func(w *World) { spec(w).LoadBalancers.Pools = []string{"other"} },
+			[]string{"all NotAnnounced: spec.loadBalancers.pools: there is no LoadBalancerPool other"}},
 		"another pool by label": {func(w *World) { spec(w).LoadBalancers.PoolSelector = matching("tier", "core") }, []string{none}},
 		"the pool's label":      {func(w *World) { spec(w).LoadBalancers.PoolSelector = matching("tier", "edge") }, []string{n1, n2, n3}},
 		"another Service":       {func(w *World) { spec(w).LoadBalancers.ServiceSelector = matching("app", "db") }, []string{none}},

@@ -142,7 +142,7 @@ func (e *ends) dns(ctx context.Context, name string) (trace.End, error) {
 // at returns who has an address.
 func (e *ends) at(ctx context.Context, address netip.Addr) (trace.End, error) {
 	for name, n := range e.world {
-		if slices.Contains(n.HostAddresses, address) {
+		if slices.Contains(n.HostAddresses, address) || slices.Contains(n.OtherAddresses, address) {
 			return trace.NodeEnd(name, e.world), nil
 		}
 	}

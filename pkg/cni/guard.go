@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guardTable holds a chain for each guarded device, named after the device. The chain has no rule; its policy drops
-// all frames. The ingress hook comes after the packet taps, through which the userspace datapath reads, and before
-// the host's stack.
-const guardTable = "weft-guard"
+// GuardTable is the table of family netdev that holds a chain for each guarded device, named after the device. The chain
+// has no rule; its policy drops all frames. The ingress hook comes after the packet taps, through which the userspace
+// datapath reads, and before the host's stack.
+const GuardTable = "weft-guard"
 
 // guardPriority comes before all other chains, which need not see the frames.
 const guardPriority = -500
@@ -67,7 +67,7 @@ func unguard(device string) error {
 func isGuarded(device string) (bool, error) {
 	request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETCHAIN, 0)
 	request.AddData(&nl.Nfgenmsg{NfgenFamily: unix.NFPROTO_NETDEV, Version: unix.NFNETLINK_V0})
-	request.AddData(nl.NewRtAttr(unix.NFTA_CHAIN_TABLE, nl.ZeroTerminated(guardTable)))
+	request.AddData(nl.NewRtAttr(unix.NFTA_CHAIN_TABLE, nl.ZeroTerminated(GuardTable)))
 	request.AddData(nl.NewRtAttr(unix.NFTA_CHAIN_NAME, nl.ZeroTerminated(device)))
 	_, err := request.Execute(unix.NETLINK_NETFILTER, 0)
 	if isNoGuard(err) {
@@ -115,6 +115,46 @@ func RemoveGuards() error {
 	return nil
 }
 
+// Reguard restores the guards of devices that another program has removed or weakened, and reports whether any was missing. It
+// leaves out devices that no longer exist.
+func Reguard(devices []string) (changed bool, err error) {
+	if len(devices) == 0 {
+		return false, nil
+	}
+	nft, err := nftables.New()
+	if err != nil {
+		return false, fmt.Errorf("restore guards: %w", err)
+	}
+	nft.AddTable(guardTableRef()) // which may be dormant
+	if err := nft.Flush(); err != nil {
+		return false, fmt.Errorf("restore guards: %w", err)
+	}
+	chains, err := nft.ListChainsOfTableFamily(nftables.TableFamilyNetdev)
+	if err != nil {
+		return false, fmt.Errorf("list guards: %w", err)
+	}
+	guarded := map[string]bool{}
+	for _, c := range chains {
+		if c.Table.Name == GuardTable && c.Policy != nil && *c.Policy == nftables.ChainPolicyDrop {
+			guarded[c.Name] = true
+		}
+	}
+	for _, device := range devices {
+		gone, err := isGone(device)
+		if err != nil {
+			return changed, err
+		}
+		if gone || guarded[device] {
+			continue
+		}
+		if err := errors.Join(Guard(device), sweepGuard(device)); err != nil {
+			return changed, err
+		}
+		changed = true
+	}
+	return changed, nil
+}
+
 // sweepGuard checks the device again after it removed the chain, because an Attach of the same container may have
 // recreated the device in between.
 func sweepGuard(device string) error {
@@ -150,7 +190,7 @@ func guardedDevices() ([]string, error) {
 	}
 	var devices []string
 	for _, chain := range chains {
-		if chain.Table.Name == guardTable {
+		if chain.Table.Name == GuardTable {
 			devices = append(devices, chain.Name)
 		}
 	}
@@ -158,5 +198,5 @@ func guardedDevices() ([]string, error) {
 }
 
 func guardTableRef() *nftables.Table {
-	return &nftables.Table{Name: guardTable, Family: nftables.TableFamilyNetdev}
+	return &nftables.Table{Name: GuardTable, Family: nftables.TableFamilyNetdev}
 }

@@ -16,7 +16,7 @@ func List() ([]HostLink, error) {
 	}
 	var ours []HostLink
 	for _, link := range links {
-		if hostLink, ok := hostLinkOf(link); ok {
+		if hostLink, ok := HostLinkOf(link); ok {
 			ours = append(ours, hostLink)
 		}
 	}
@@ -36,7 +36,9 @@ func allLinks() ([]netlink.Link, error) {
 	return netlink.LinkList()
 }
 
-func hostLinkOf(link netlink.Link) (HostLink, bool) {
+// HostLinkOf returns the interface that a link of the host belongs to. ok is false for other links. A link that Attach has
+// not finished has no owner.
+func HostLinkOf(link netlink.Link) (found HostLink, ok bool) {
 	attrs := link.Attrs()
 	if link.Type() != "veth" {
 		return HostLink{}, false

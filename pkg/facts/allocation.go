@@ -66,7 +66,8 @@ func (s Settings) of(want networkv1alpha1.NodeNetworkSpec) networkv1alpha1.NodeN
 	}
 	want.Encapsulation, want.Gateway, want.DNS = s.Encapsulation, s.Gateway, s.DNS
 	want.Encryption = s.Encryption
-	want.ReservedPorts, want.HostPorts, want.PhysicalNetworks = s.ReservedPorts, s.HostPorts, s.PhysicalNetworks
+	want.ReservedPorts, want.HostPorts = s.ReservedPorts, s.HostPorts
+	want.PhysicalNetworks = keepPhysicalNetworks(want.PhysicalNetworks, s.PhysicalNetworks, s.PhysicalUsed)
 	want.Relays, want.Wildcards = s.Relays, s.Wildcards
 	want.Zone, want.Databases = s.Zone, s.Databases
 	return want
@@ -87,8 +88,9 @@ type Settings struct {
 	DNS           networkv1alpha1.DNS
 	ReservedPorts []networkv1alpha1.ReservedPort
 	HostPorts     networkv1alpha1.HostPorts
-	// PhysicalNetworks are the node's own.
+	// PhysicalNetworks are the node's own. The node keeps former entries for which PhysicalUsed returns true; nil: none.
 	PhysicalNetworks []networkv1alpha1.NodePhysicalNetwork
+	PhysicalUsed     func(networkv1alpha1.PhysicalNetworkName) bool
 	// Relays are the addresses of the node's relays: see NodeRelays.
 	Relays []networkv1alpha1.IP
 	// Zone and Databases are the results of NodeZone. Zoned means that there are zones.

@@ -24,6 +24,17 @@ func GatewayAddresses(nn *networkv1alpha1.NodeNetwork) []netip.Addr {
 	return ipam.Addresses(parsed)
 }
 
+// ReportedAddresses returns the addresses of a node according to its agent.
+func ReportedAddresses(nn *networkv1alpha1.NodeNetwork) []netip.Addr {
+	found := GatewayAddresses(nn)
+	for _, text := range nn.Status.HostAddresses {
+		if address, err := text.Addr(); err == nil { // ParseGateway reports the error
+			found = append(found, address)
+		}
+	}
+	return found
+}
+
 // InternalIPs returns a Node's own addresses.
 func InternalIPs(node *corev1.Node) []netip.Addr {
 	return hostAddresses(node, nil, networkv1alpha1.UplinkInterface)

@@ -50,6 +50,10 @@ type Gateway struct {
 	Transit, Far []netip.Addr
 	// HostAddresses are reached through the management port. They include Addresses unless only OVN uses the link.
 	HostAddresses []netip.Addr
+	// OtherAddresses are all other addresses of the host. Only pods of the node reach them through the management port.
+	OtherAddresses []netip.Addr
+	// Ports are the addresses of Addresses and HostAddresses at which node ports and host ports may be served.
+	Ports []netip.Addr
 }
 
 // NodeGateway returns the part of the ClusterNetwork's gateway that applies to a node with these labels. An
@@ -57,7 +61,8 @@ type Gateway struct {
 func NodeGateway(gateway networkv1alpha1.Gateway, node labels.Set) (networkv1alpha1.NodeGateway, error) {
 	result := networkv1alpha1.NodeGateway{Mode: cmp.Or(gateway.Mode, networkv1alpha1.GatewayShared),
 		Uplink:    cmp.Or(gateway.Uplink, networkv1alpha1.UplinkBridge),
-		Interface: gateway.Interface, NextHops: gateway.NextHops, SNAT: cmp.Or(gateway.SNAT, networkv1alpha1.SNATNode)}
+		Interface: gateway.Interface, NextHops: gateway.NextHops, SNAT: cmp.Or(gateway.SNAT, networkv1alpha1.SNATNode),
+		NodePortAddresses: gateway.NodePortAddresses}
 	for i, override := range gateway.Overrides {
 		selector, err := metav1.LabelSelectorAsSelector(&override.NodeSelector)
 		if err != nil {
@@ -97,7 +102,9 @@ func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, 
 	facts, err := ParseNodeNetwork(nn)
 	status := nn.Status.Gateway
 	if err != nil || status == nil {
-		return Gateway{Node: facts, HostAddresses: hostAddresses(node, nil, "")}, err
+		g := Gateway{Node: facts, HostAddresses: hostAddresses(node, nil, "")}
+		g.setPorts(nn, node)
+		return g, err
 	}
 	g := Gateway{Node: facts, Mode: status.Mode, Bridge: status.Bridge,
 		SNAT: cmp.Or(status.SNAT, nn.Spec.Gateway.SNAT) != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU),
@@ -135,7 +142,22 @@ func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, 
 		g.NextHops = append(g.NextHops, hop)
 	}
 	g.HostAddresses = hostAddresses(node, g.Addresses, status.Uplink)
+	for i, text := range nn.Status.HostAddresses {
+		address, err := text.Addr()
+		if err != nil {
+			return g, fmt.Errorf("NodeNetwork %s: status.hostAddresses[%d]: %w", nn.Name, i, err)
+		}
+		if !slices.Contains(g.HostAddresses, address) && !slices.Contains(ipam.Addresses(g.Addresses), address) {
+			g.OtherAddresses = append(g.OtherAddresses, address)
+		}
+	}
+	g.setPorts(nn, node)
 	return g, nil
+}
+
+// setPorts sets Ports from the rule of spec.
+func (g *Gateway) setPorts(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) {
+	g.Ports = PortAddresses(append(ipam.Addresses(g.Addresses), g.HostAddresses...), nn.Spec.Gateway.NodePortAddresses, InternalIPs(node))
 }
 
 // hostAddresses returns the node's own addresses: its InternalIPs, and the addresses of a link that it shares with
@@ -169,10 +191,9 @@ func interfaceAddresses(field string, texts []networkv1alpha1.InterfaceAddress) 
 // ServedAt returns the addresses at which OVN serves node ports and host ports: the first of each family on the gateway's link, which
 // packets from outside reach, or else the first of the node.
 func (g Gateway) ServedAt() (first []netip.Addr) {
-	all := append(ipam.Addresses(g.Addresses), g.HostAddresses...)
 	for _, is4 := range []bool{true, false} {
-		if i := slices.IndexFunc(all, func(a netip.Addr) bool { return a.Is4() == is4 }); i >= 0 {
-			first = append(first, all[i])
+		if i := slices.IndexFunc(g.Ports, func(a netip.Addr) bool { return a.Is4() == is4 }); i >= 0 {
+			first = append(first, g.Ports[i])
 		}
 	}
 	return first
@@ -188,6 +209,7 @@ func NodePortAddresses(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) []net
 		g.Addresses, _ = interfaceAddresses("", status.Addresses)
 	}
 	g.HostAddresses = hostAddresses(node, g.Addresses, uplink)
+	g.setPorts(nn, node)
 	return g.ServedAt()
 }
 

@@ -116,6 +116,7 @@ func GatewayChange(a, b networkv1alpha1.NodeGateway) (fields []string) {
 	}{
 		{"mode", a.Mode == b.Mode}, {"uplink", a.Uplink == b.Uplink}, {"interface", a.Interface == b.Interface},
 		{"nextHops", slices.Equal(a.NextHops, b.NextHops)}, {"snat", a.SNAT == b.SNAT},
+		{"nodePortAddresses", slices.Equal(a.NodePortAddresses, b.NodePortAddresses)},
 	} {
 		if !f.same {
 			fields = append(fields, f.name)

@@ -60,10 +60,23 @@ func BelowMTU(carried []CarriedMTU, mtu int32) (names []string) {
 // NetworkMTU returns the MTU in effect of pods' interfaces on a Network, in bytes: spec.mtu if every link carries it, else the former
 // one or, if that is too large as well, the largest that fits. 0 means that of the cluster network.
 func NetworkMTU(o *networkv1alpha1.Network, carried []CarriedMTU) int32 {
-	if o.Spec.MTU == 0 || len(carried) == 0 || o.Spec.MTU <= carried[0].MTU {
-		return o.Spec.MTU
+	return fittingMTU(o.Spec.MTU, o.Status.MTU, carried)
+}
+
+// ClusterMTU returns the MTU in effect of the cluster network, in bytes. It is the same choice as NetworkMTU's, and without spec.mtu the
+// largest that fits. It is 0 until spec has an MTU or an agent has reported.
+func ClusterMTU(cn *networkv1alpha1.ClusterNetwork, carried []CarriedMTU) int32 {
+	if cn.Spec.MTU == 0 && len(carried) > 0 {
+		return carried[0].MTU
 	}
-	if former := o.Status.MTU; former != 0 && former <= carried[0].MTU {
+	return fittingMTU(cn.Spec.MTU, cn.Status.MTU, carried)
+}
+
+func fittingMTU(wanted, former int32, carried []CarriedMTU) int32 {
+	if wanted == 0 || len(carried) == 0 || wanted <= carried[0].MTU {
+		return wanted
+	}
+	if former != 0 && former <= carried[0].MTU {
 		return former
 	}
 	return carried[0].MTU

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -24,6 +25,25 @@ func NodePhysicalNetworks(all []networkv1alpha1.PhysicalNetwork, node labels.Set
 		}
 	}
 	return found, nil
+}
+
+// keepPhysicalNetworks returns the physical networks that a node's spec gets: the wanted ones, and its former ones in use, which are
+// leaving.
+func keepPhysicalNetworks(have, want []networkv1alpha1.NodePhysicalNetwork,
+	used func(networkv1alpha1.PhysicalNetworkName) bool) []networkv1alpha1.NodePhysicalNetwork {
+	all := slices.Clone(want)
+	for _, h := range have {
+		i := slices.IndexFunc(all, func(w networkv1alpha1.NodePhysicalNetwork) bool { return w.Name == h.Name })
+		if h.Leaving = i < 0 || all[i].Link != h.Link || all[i].Bridge != h.Bridge; !h.Leaving || used == nil || !used(h.Name) {
+			continue
+		}
+		if i < 0 {
+			all = append(all, h)
+		} else {
+			all[i] = h
+		}
+	}
+	return all
 }
 
 // CheckPhysicalNetworks returns an error for the first unreadable selector. The API server does not validate selectors.
@@ -80,4 +100,16 @@ func (n PodNetwork) MissingOn(node *networkv1alpha1.NodeNetwork) error {
 	}
 	return fmt.Errorf("node %s has no physical network %s: no entry of ClusterNetwork's spec.physicalNetworks selects the node",
 		node.Name, name)
+}
+
+// LeavingOn returns why no further pod of a node gets an interface on the network: the node keeps the network's physical network only
+// for the pods that use it.
+func (n PodNetwork) LeavingOn(node *networkv1alpha1.NodeNetwork) error {
+	for _, p := range node.Spec.PhysicalNetworks {
+		if string(p.Name) == n.PhysicalNetwork && p.Leaving {
+			return fmt.Errorf("node %s takes no further pod on physical network %s (%s), which ClusterNetwork's spec.physicalNetworks "+
+				"does not have for the node any more", node.Name, p.Name, cmp.Or(p.Link, p.Bridge))
+		}
+	}
+	return nil
 }

@@ -73,7 +73,8 @@ func Degraded(problems []networkv1alpha1.Problem) metav1.Condition {
 // run for months.
 func Upgradeable(problems []networkv1alpha1.Problem) metav1.Condition {
 	problems = slices.DeleteFunc(slices.Clone(problems), func(p networkv1alpha1.Problem) bool {
-		return p.Reason == networkv1alpha1.ReasonPodsOutdated || p.Reason == networkv1alpha1.ReasonNetworkLeaving
+		return p.Reason == networkv1alpha1.ReasonPodsOutdated || p.Reason == networkv1alpha1.ReasonNetworkLeaving ||
+			p.Reason == networkv1alpha1.ReasonPhysicalNetworksInUse
 	})
 	if worst, bad := Worst(problems, networkv1alpha1.StateProgressing); bad {
 		return of(networkv1alpha1.ConditionUpgradeable, metav1.ConditionFalse, worst)

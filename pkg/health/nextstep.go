@@ -118,6 +118,10 @@ var nextSteps = map[string]string{
 	networkv1alpha1.ReasonControllerUnavailable: "start ovn-controller on NODE again; its log is /var/log/ovn/ovn-controller.log",
 	networkv1alpha1.ReasonSwitchUnavailable:     "start ovs-vswitchd on NODE again; its log is /var/log/openvswitch/ovs-vswitchd.log",
 	networkv1alpha1.ReasonHostError:             "do what the message says on NODE; the agent retries by itself",
+	networkv1alpha1.ReasonForeignChanges: "make the program that the message names leave the objects of Weft on NODE alone: " +
+		"docs/user/host.md, Repairs",
+	networkv1alpha1.ReasonForwardingBlocked: "add the rules of the message to the firewall of NODE, also to the files from which it is " +
+		"loaded: docs/user/host.md, Firewalls of the host",
 	networkv1alpha1.ReasonNoUplink: "put the link of NODE on a bridge, name one in ClusterNetwork's " +
 		"spec.gateway.interface, or choose spec.gateway.mode Local",
 	networkv1alpha1.ReasonNextHopsUnusable: "correct the next hops that the message names: ClusterNetwork's " +
@@ -134,11 +138,14 @@ var nextSteps = map[string]string{
 	networkv1alpha1.ReasonUplinkRefused:     "do what the message says on NODE; nothing was changed there",
 	networkv1alpha1.ReasonUplinkRolledBack: "find out why the message's peer did not respond through the bridge, then " +
 		"restart the agent of NODE; other nodes wait for it",
+	networkv1alpha1.ReasonNoPortAddress:  "put a network of NODE's addresses into ClusterNetwork's spec.gateway.nodePortAddresses",
 	networkv1alpha1.ReasonGatewayWaiting: "none: other nodes get the changed spec.gateway first (spec.gateway.maxMoving)",
 	networkv1alpha1.ReasonGatewayStopped: "correct the fields that the message names in ClusterNetwork's spec.gateway, or give the node " +
 		"other values by spec.gateway.overrides; the other nodes then go on",
 	networkv1alpha1.ReasonPhysicalNetworkMissing: "give NODE the link or bridge that the message names, or change " +
 		"nodeSelector in ClusterNetwork's spec.physicalNetworks",
+	networkv1alpha1.ReasonPhysicalNetworksInUse: "restore the entries of ClusterNetwork's spec.physicalNetworks, or delete " +
+		"the pods that the message names",
 	networkv1alpha1.ReasonPhysicalNetworkUnknown: "add the entry to ClusterNetwork's spec.physicalNetworks, or recreate " +
 		"the Network with another physicalNetwork",
 	networkv1alpha1.ReasonCheckFailed:   "delete the pods that the message names, or restore what was changed in them",

@@ -13,7 +13,7 @@ import (
 var waiting = []string{
 	networkv1alpha1.ReasonWaitingForSpec, networkv1alpha1.ReasonWaitingForAgent, networkv1alpha1.ReasonWaitingForChassis,
 	networkv1alpha1.ReasonWaitingForTopology, networkv1alpha1.ReasonUplinkWaiting, networkv1alpha1.ReasonUplinkMoving,
-	networkv1alpha1.ReasonGatewayWaiting, networkv1alpha1.ReasonNotReady,
+	networkv1alpha1.ReasonGatewayWaiting, networkv1alpha1.ReasonPhysicalNetworksInUse, networkv1alpha1.ReasonNotReady,
 }
 
 // nodeNetwork is the prefix of the objects that agents report problems of.
@@ -36,6 +36,7 @@ var stages = []struct {
 	{networkv1alpha1.ConditionGatewayReady, networkv1alpha1.AreaNodes},
 	{networkv1alpha1.ConditionGatewayCurrent, networkv1alpha1.AreaNodes},
 	{networkv1alpha1.ConditionPhysicalNetworksReady, networkv1alpha1.AreaNodes},
+	{networkv1alpha1.ConditionPhysicalNetworksCurrent, networkv1alpha1.AreaTopology},
 	{networkv1alpha1.ConditionInterfacesReady, networkv1alpha1.AreaNodes},
 	{networkv1alpha1.ConditionRoutesAnnounced, networkv1alpha1.AreaNodes},
 	{networkv1alpha1.ConditionWildcardsObserved, networkv1alpha1.AreaNodes},

@@ -40,7 +40,7 @@ func (v *view) reserved() reserved.Table {
 		}
 	}
 	for name, nn := range v.networks {
-		for _, address := range facts.GatewayAddresses(nn) {
+		for _, address := range facts.ReportedAddresses(nn) {
 			table.Nodes[address] = name
 		}
 	}

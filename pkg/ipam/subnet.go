@@ -98,6 +98,21 @@ func LocalNodePorts() []netip.Addr {
 	return []netip.Addr{netip.AddrFrom4([4]byte{169, 254, 169, 3}), netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x69, 15: 3})}
 }
 
+// Nowhere returns the addresses to which every router discards packets. The IPv4 address is first.
+func Nowhere() []netip.Addr {
+	return []netip.Addr{netip.AddrFrom4([4]byte{169, 254, 169, 4}), netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x69, 15: 4})}
+}
+
+// NowhereOf returns the endpoint that a balancer has instead of none, in an address's family: a balancer of OVN has no option to
+// drop packets.
+func NowhereOf(family netip.Addr) netip.AddrPort {
+	all := Nowhere()
+	if family.Is4() {
+		return netip.AddrPortFrom(all[0], 1)
+	}
+	return netip.AddrPortFrom(all[1], 1)
+}
+
 // EgressLink returns the networks of the link between a node's host and its gateway router in Local mode, with the host's
 // addresses or the router's. Each node has the same. The IPv4 network is first.
 func EgressLink(router bool) []netip.Prefix {

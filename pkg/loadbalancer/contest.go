@@ -51,21 +51,21 @@ func (p Pools) Owner(a netip.Addr) int {
 }
 
 // Kept returns the ranges of the pools that take precedence over an EgressIP or IPPool with this creation time, and the addresses that
-// Services keep of these pools, sorted by the pools' names. It leaves out a range that cannot be parsed, because the status of its pool
+// Services have of all pools, sorted by the pools' names. It leaves out a range that cannot be parsed, because the status of its pool
 // reports that.
 func Kept(pools []networkv1alpha1.LoadBalancerPool, created metav1.Time) (taken []Taken) {
 	for i := range pools {
-		if pool := &pools[i]; !floating.Precedes(created, pool) && Keeps(pool) {
-			for _, text := range pool.Spec.Addresses {
-				if r, err := networkv1alpha1.ParseAddressRange(string(text)); err == nil {
-					taken = append(taken, Taken{r, "LoadBalancerPool " + pool.Name})
-				}
+		pool := &pools[i]
+		read, _ := ParsePool(pool) // the readable fields count
+		precedes := !floating.Precedes(created, pool) && Keeps(pool)
+		if precedes {
+			for _, r := range read.Ranges {
+				taken = append(taken, Taken{r, "LoadBalancerPool " + pool.Name})
 			}
-			read, _ := ParsePool(pool)
-			for _, a := range read.InUse {
-				if !read.Contains(a) {
-					taken = append(taken, One(a, "LoadBalancerPool "+pool.Name))
-				}
+		}
+		for _, a := range read.InUse {
+			if !precedes || !read.Contains(a) {
+				taken = append(taken, One(a, "LoadBalancerPool "+pool.Name))
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestAgentCounts(t *testing.T) {
-	m := NewAgent(prometheus.NewRegistry())
+	m := NewAgent(prometheus.NewRegistry(), nil, nil)
 	m.Collected("gc")
 	for reason, want := range map[string]float64{"gc": 1, "sandbox": 0, "tombstone": 0} {
 		if got := testutil.ToFloat64(m.collected.WithLabelValues(reason)); got != want {
@@ -44,7 +44,7 @@ func TestAgentCounts(t *testing.T) {
 
 // An alert evaluates the increase. A series that begins with the failures of many pods at once has no increase.
 func TestFailuresOfAStageBeginAtZero(t *testing.T) {
-	m := NewAgent(prometheus.NewRegistry(), "address", "flows")
+	m := NewAgent(prometheus.NewRegistry(), []string{"address", "flows"}, nil)
 	if got := testutil.CollectAndCount(m.failed); got != 2 {
 		t.Errorf("%d series before any failure, want one for each stage", got)
 	}

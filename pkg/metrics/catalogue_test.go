@@ -64,7 +64,7 @@ func describe(text, program, kind string) metric {
 func catalogue() []metric {
 	var found []metric
 	NewOperator(registry{prometheus.NewRegistry(), "operator", &found})
-	NewAgent(registry{prometheus.NewRegistry(), "agent", &found})
+	NewAgent(registry{prometheus.NewRegistry(), "agent", &found}, nil, nil)
 	NewPolicies(registry{prometheus.NewRegistry(), "agent", &found}, nil)
 	NewAPI(registry{prometheus.NewRegistry(), "api", &found})
 	slices.SortStableFunc(found, func(a, b metric) int { return strings.Compare(a.name, b.name) })

@@ -46,10 +46,15 @@ var overview = []drawing{
 	{metric: "weft_cni_stage_failures_total", title: "ADDs that failed", by: []string{"stage"}, over: "10m", events: true},
 	{metric: "weft_cni_failing_interfaces", title: "Broken interfaces", by: []string{"instance"}},
 	{metric: "weft_cni_collected_total", title: "Interfaces removed without a DEL", by: []string{"reason"}, over: "1h", events: true},
+	{metric: "weft_agent_repairs_total", title: "Repairs of what another program changed", by: []string{"object"}, over: "1h", events: true},
 	{metric: "weft_service_programming_seconds", title: "Services: to the database, 99th percentile", legend: "programmed", over: "15m",
 		quantile: "0.99", unit: "s"},
 	{metric: "weft_service_propagation_seconds", title: "Services: to every chassis, 90th percentile", legend: "propagated", over: "30m",
 		quantile: "0.9", unit: "s"},
+	{metric: "weft_host_service_programming_seconds", title: "Services: to the hosts, 99th percentile", legend: "programmed", over: "15m",
+		quantile: "0.99", unit: "s"},
+	{metric: "weft_host_services_synced_timestamp_seconds", title: "Hosts' last write of services", by: []string{"instance"},
+		unit: "dateTimeFromNow"},
 	{metric: "weft_policy_packets_total", title: "Denied by policies that are logged", by: []string{"kind", "namespace", "name", "rule"},
 		where: `verdict="drop"`, over: "5m", unit: "pps"},
 	{metric: "weft_api_request_duration_seconds", title: "API of addresses: 99th percentile", by: []string{"operation"}, over: "5m",
@@ -76,6 +81,12 @@ var perNode = []drawing{
 	{metric: "weft_cni_failing_interfaces", title: "Broken interfaces", by: []string{"instance"}, where: chosen},
 	{metric: "weft_cni_collected_total", title: "Interfaces removed without a DEL", by: []string{"instance", "reason"}, where: chosen,
 		over: "1h", events: true},
+	{metric: "weft_agent_repairs_total", title: "Repairs of what another program changed", by: []string{"instance", "object"}, where: chosen,
+		over: "1h", events: true},
+	{metric: "weft_host_service_programming_seconds", title: "Services: to the host, 99th percentile", by: []string{"instance"},
+		where: chosen, over: "15m", quantile: "0.99", unit: "s"},
+	{metric: "weft_host_services_synced_timestamp_seconds", title: "Last write of services", by: []string{"instance"}, where: chosen,
+		unit: "dateTimeFromNow"},
 	{metric: "weft_policy_packets_total", title: "Decisions of policies that are logged", by: []string{"instance", "verdict"}, where: chosen,
 		over: "5m", unit: "pps"},
 }
@@ -94,6 +105,8 @@ func (d drawing) expr(m metric) string {
 		grouped = " by (" + strings.Join(by, ", ") + ")"
 	}
 	switch {
+	case m.kind == "gauge" && d.unit == "dateTimeFromNow":
+		return fmt.Sprintf("max%s (%s) * 1000", grouped, selected) // Grafana's times are in milliseconds
 	case m.kind == "gauge":
 		return fmt.Sprintf("max%s (%s)", grouped, selected)
 	case m.kind == "histogram":

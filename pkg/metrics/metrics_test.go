@@ -59,7 +59,7 @@ func TestADatabaseThatIsReachedAgainIsNotAway(t *testing.T) {
 func TestProgramsServeTheirOwnAlone(t *testing.T) {
 	operator, agent := prometheus.NewRegistry(), prometheus.NewRegistry()
 	NewOperator(operator)
-	NewAgent(agent, "address")
+	NewAgent(agent, []string{"address"}, []string{"nftables"})
 	NewPolicies(agent, func() []Rule { return nil })
 	for _, served := range []struct {
 		program string

@@ -38,8 +38,8 @@ type Agent struct {
 	ControllerDir, SwitchDir string
 	// Uplink configures the moves of links.
 	Uplink Uplink
-	// Health and Metrics are listen addresses. "0" switches metrics off.
-	Health, Metrics string
+	// Health, ProxyHealth and Metrics are listen addresses. "0" switches ProxyHealth or Metrics off.
+	Health, ProxyHealth, Metrics string
 }
 
 // Uninstall is the command line of "weft-agent uninstall".
@@ -113,6 +113,8 @@ func ParseAgent(args []string) (Agent, error) {
 		"socket of kubelet's PodResources service, for definitions that name a resource of a device plugin; empty: refuse them")
 	flags.StringVar(&o.BinSource, "cni-bin-source", "/opt/weft/cni", "directory of the plugins to install")
 	flags.StringVar(&o.Health, "health-probe-bind-address", ports.Any(ports.AgentHealth), "address of /healthz and /readyz")
+	flags.StringVar(&o.ProxyHealth, "proxy-health-bind-address", ports.Any(ports.ProxyHealth),
+		"address of /healthz and /livez for load balancers that probe nodes, as of kube-proxy; 0 for none")
 	flags.StringVar(&o.Metrics, "metrics-bind-address", ports.Any(ports.AgentMetrics), "address of /metrics; 0 for none")
 	if err := flags.Parse(args); err != nil {
 		return o, err

@@ -9,8 +9,10 @@ const (
 	OperatorHealth  = 9440
 	OperatorMetrics = 9441
 	// AgentHealth also responds to probes of other agents and of the operator.
-	AgentHealth     = 9442
-	AgentMetrics    = 9443
+	AgentHealth  = 9442
+	AgentMetrics = 9443
+	// ProxyHealth is kube-proxy's port, where load balancers of clouds expect the health of a node.
+	ProxyHealth     = 10256
 	OperandsHealth  = 9444
 	OperandsMetrics = 9445
 	// ExtenderHealth, ExtenderMetrics and Extender are in the extender's pod, not at a node.

@@ -61,6 +61,7 @@ func Defaults() []Port {
 		{"tcp", 10248, "kubelet"},
 		{"tcp", 10250, "kubelet"},
 		{"tcp", 10255, "kubelet"},
+		{"tcp", ports.ProxyHealth, "health checks of nodes for load balancers"},
 		{"tcp", 10257, "kube-controller-manager"},
 		{"tcp", 10259, "kube-scheduler"},
 		{"tcp", ports.SouthboundReader, "the OVN southbound database"},

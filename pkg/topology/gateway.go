@@ -256,7 +256,7 @@ func (g gateway) addSNAT(u *unit.Unit) {
 // addManagementPolicies routes packets from the node's pods to the node itself through its management port. They keep
 // the pod's address and do not leave the node.
 func (g gateway) addManagementPolicies(u *unit.Unit) {
-	for _, address := range g.HostAddresses {
+	for _, address := range slices.Concat(g.HostAddresses, g.OtherAddresses) {
 		for _, hop := range facts.ManagementAddresses(g.Node.Subnets) {
 			if hop.Is4() != address.Is4() {
 				continue

@@ -75,11 +75,12 @@ func NetworkUnit(n facts.Network) unit.Unit {
 // in which members elect another leader.
 const northdProbe = "10000"
 
-// discardNowhere makes a router with these networks drop packets that a balancer sends to Nowhere.
+// discardNowhere makes a router with these networks drop packets that a balancer sends to ipam.Nowhere.
 func discardNowhere(u *unit.Unit, router string, networks []netip.Prefix) {
-	for _, nowhere := range Nowhere() {
-		if slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Addr().Is4() == nowhere.Addr().Is4() }) {
-			addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: nowhere.String(), Nexthop: "discard"})
+	for _, nowhere := range ipam.Nowhere() {
+		if slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Addr().Is4() == nowhere.Is4() }) {
+			prefix := netip.PrefixFrom(nowhere, nowhere.BitLen())
+			addRoute(u, router, &nbdb.LogicalRouterStaticRoute{IPPrefix: prefix.String(), Nexthop: "discard"})
 		}
 	}
 }

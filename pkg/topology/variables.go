@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/unit"
@@ -46,25 +47,9 @@ func (v variable) on(node facts.ServiceNode) string {
 func backendsOn(node facts.ServiceNode, from facts.Choice, backends []facts.Backend, turn int) string {
 	chosen := facts.Choose(backends, from, node)
 	if len(chosen) == 0 {
-		return nowhere(backends[0].Addr()).String()
+		return ipam.NowhereOf(backends[0].Addr()).String()
 	}
 	return listOf(chosen, turn)
-}
-
-// nowhere returns a backend of an address's family that no router can reach, because a balancer has no option to drop
-// packets.
-func nowhere(family netip.Addr) netip.AddrPort {
-	for _, prefix := range Nowhere() {
-		if prefix.Addr().Is4() == family.Is4() {
-			return netip.AddrPortFrom(prefix.Addr(), 1)
-		}
-	}
-	return netip.AddrPort{}
-}
-
-// Nowhere are addresses to which every router discards packets.
-func Nowhere() []netip.Prefix {
-	return []netip.Prefix{netip.MustParsePrefix("169.254.169.4/32"), netip.MustParsePrefix("fd69::4/128")}
 }
 
 // templateVariables returns the row of a chassis' variables.

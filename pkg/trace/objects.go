@@ -79,7 +79,7 @@ func (b *Balanced) addSlice(slice *discoveryv1.EndpointSlice, w World) {
 // hostOf returns the node that has an address.
 func (w World) hostOf(address netip.Addr) (node string, ok bool) {
 	for name, n := range w {
-		for _, a := range n.HostAddresses {
+		for _, a := range slices.Concat(n.HostAddresses, n.OtherAddresses) {
 			if a == address {
 				return name, true
 			}

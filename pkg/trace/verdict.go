@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -268,8 +269,8 @@ func (j judge) destination() string {
 
 // noRoute is about a packet that a router discards.
 func (j judge) noRoute(last Step) Verdict {
-	for _, nowhere := range topology.Nowhere() {
-		if strings.Contains(last.Match, nowhere.Addr().String()) {
+	for _, nowhere := range ipam.Nowhere() {
+		if strings.Contains(last.Match, nowhere.String()) {
 			return j.notLocal()
 		}
 	}

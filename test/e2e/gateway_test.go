@@ -304,8 +304,11 @@ func (o outside) addIngress(t *testing.T, m *matrix) {
 				p = promise{}
 			}
 			m.add(from, "outside and pod", nodePort(n.Name), policy, ofMachine(o.column.at(n)).Addresses, nodePortsOf(s), p)
-			if o.column.apart() {
-				o.addHostsNodePorts(t, m, policy, n)
+			switch {
+			case o.column.apart():
+				o.addHostsNodePorts(t, m, policy, n, n)
+			case o.column.mode == networkv1alpha1.GatewayShared:
+				o.addHostsNodePorts(t, m, policy, n, n.Second())
 			}
 			for _, kind := range []string{externalIP, loadBalancer} {
 				m.add(from, "outside and pod", kind+" at "+n.Name, policy, public(kind, policy, n.Name), fixed(80), p)
@@ -316,13 +319,13 @@ func (o outside) addIngress(t *testing.T, m *matrix) {
 
 // addHostsNodePorts adds node ports at a node's own addresses, if the gateway router does not have them too. The
 // host serves them and hides the client, which policy Local does not allow.
-func (o outside) addHostsNodePorts(t *testing.T, m *matrix, policy string, n lab.Machine) {
+func (o outside) addHostsNodePorts(t *testing.T, m *matrix, policy string, n, at lab.Machine) {
 	p := promise{[]string{o.pods["n1"].Name}, bed.anyOf(t, n.Name)}
 	if policy == "Local" {
 		p = promise{}
 	}
 	m.add(bed.hostCaller(lab.Outside().Name), "outside and pod", nodePort(n.Name)+" at the host", policy,
-		ofMachine(n).Addresses, nodePortsOf(o.all[policy]), p)
+		ofMachine(at).Addresses, nodePortsOf(o.all[policy]), p)
 }
 
 // testHealthChecks checks that a load balancer learns which nodes have backends of a service whose external policy

@@ -153,7 +153,12 @@ func startDialogue(t *testing.T, at caller, argv ...string) *dialogue {
 
 func (d *dialogue) next(t *testing.T) string {
 	t.Helper()
-	_, err := fmt.Fprintln(d.in)
+	return d.ask(t, "")
+}
+
+func (d *dialogue) ask(t *testing.T, line string) string {
+	t.Helper()
+	_, err := fmt.Fprintln(d.in, line)
 	must(t, err)
 	if !d.out.Scan() {
 		t.Fatalf("the program has ended: %v", d.out.Err())

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -64,6 +66,38 @@ func TestNodeLosesEverything(t *testing.T) {
 	bed.create(t, late)
 	took := eventually(t, 2*recoveryTimeout, func() error { return bed.reachEachOther(t.Context(), bystander, other, late) })
 	t.Logf("a new pod and the old ones reached each other %s after Open vSwitch was started", milliseconds(took))
+	bed.awaitConsistent(t)
+}
+
+// TestNodeLosesItsDatabase deletes the file of a node's Open vSwitch database and kills the agent, Open vSwitch and
+// ovn-controller together, so that no process has the node's interfaces in memory. Running pods keep all their addresses.
+func TestNodeLosesItsDatabase(t *testing.T) {
+	replacePod(t, agent, "n2")
+	podNetwork(t, "lost-blue", networkv1alpha1.TopologyLayer2, networkv1alpha1.NetworkSubnet{CIDR: "10.61.0.0/24"})
+	bystander, other := requesting("lost-1", "n2", "lost-blue"), requesting("lost-2", "n1", "lost-blue")
+	bed.run(t, bystander, other)
+	before, err := networkStatus(t, bystander)
+	must(t, err)
+	sandbox := sandboxOf(t, bystander)
+	bed.mustExec(t, "n2", "rm", bed.switchFile("n2").path)
+	loseSwitch(t, "n2")
+	late := bed.peerPod("lost-3", "n2")
+	bed.create(t, late)
+	took := eventually(t, 2*recoveryTimeout, func() error {
+		return errors.Join(bed.reachEachOther(t.Context(), bystander, other, late), reachOn(t, other, bystander, "net1"))
+	})
+	t.Logf("a new pod and the old ones reached each other %s after Open vSwitch was started", milliseconds(took))
+	after, err := networkStatus(t, bystander)
+	must(t, err)
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("network-status (-before +after):\n%s", diff)
+	}
+	if sandboxOf(t, bystander) != sandbox {
+		t.Error("the pod is in another sandbox")
+	}
+	for _, p := range []*corev1.Pod{bystander, other} { // what consistent expects has no further networks
+		bed.remove(t, p)
+	}
 	bed.awaitConsistent(t)
 }
 

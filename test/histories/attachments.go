@@ -318,7 +318,7 @@ func (o *oracle) isPossible(a attachment) bool {
 		return false
 	}
 	pools, err := n.Pools(a.node.Name, int(o.networks[a.node.Name].Spec.NodeID))
-	if err != nil || len(pools) == 0 && len(a.request.Addresses) > 0 || o.apart(a) {
+	if err != nil || len(pools) == 0 && len(a.request.Addresses) > 0 || o.apart(a) || o.leaves(a) {
 		return false
 	}
 	if a.request.Element.IPAMClaimReference != "" && !o.canClaim(a, n, pools) {

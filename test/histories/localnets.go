@@ -11,6 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
+	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
 )
 
 // segments are the specs of Localnet Networks: with addresses and a VLAN, with pods that configure themselves, and through the bridge of
@@ -121,6 +124,29 @@ func (o *oracle) apart(a attachment) bool {
 	}
 	return !slices.ContainsFunc(o.networks[a.node.Name].Status.PhysicalNetworks, func(s networkv1alpha1.NodePhysicalNetworkStatus) bool {
 		return s.Name == n.Spec.PhysicalNetwork && s.Ready
+	})
+}
+
+// segmentsOf returns a function that reports whether pods of a node have ports on a physical network.
+func (o *oracle) segmentsOf(node string) func(networkv1alpha1.PhysicalNetworkName) bool {
+	used := map[networkv1alpha1.PhysicalNetworkName]bool{}
+	for i := range o.pods {
+		pod := &o.pods[i]
+		for _, r := range o.rows["Logical_Switch_Port"] {
+			owner, n := unit.Key(ownerOf(r)), o.podNetworks[mapOf(r["external_ids"])[ovnexpr.NetworkKey]]
+			if pod.Spec.NodeName == node && owner == topology.PodPortsKey(pod.Namespace, pod.Name) && n != nil {
+				used[n.Spec.PhysicalNetwork] = true
+			}
+		}
+	}
+	return func(name networkv1alpha1.PhysicalNetworkName) bool { return used[name] }
+}
+
+// leaves reports whether an attachment's node keeps the physical network of a Network only for the pods that have it.
+func (o *oracle) leaves(a attachment) bool {
+	n := o.podNetworks[a.network]
+	return n != nil && slices.ContainsFunc(o.networks[a.node.Name].Spec.PhysicalNetworks, func(p networkv1alpha1.NodePhysicalNetwork) bool {
+		return p.Name == n.Spec.PhysicalNetwork && p.Leaving
 	})
 }
 

@@ -222,7 +222,7 @@ func (o *oracle) reserved() reserved.Table {
 		}
 	}
 	for name, nn := range o.networks {
-		for _, address := range facts.GatewayAddresses(nn) {
+		for _, address := range facts.ReportedAddresses(nn) {
 			table.Nodes[address] = name
 		}
 	}

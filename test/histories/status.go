@@ -56,7 +56,8 @@ func (o *oracle) checkNetwork(nn *networkv1alpha1.NodeNetwork) {
 	}
 	zone, databases := facts.NodeZone(o.cn, node, nn.Spec)
 	settings := facts.Settings{Zone: zone, Databases: databases, Zoned: len(o.cn.Spec.Zones) > 0,
-		MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway, PhysicalNetworks: physical,
+		MTU: o.cn.Status.MTU, Encapsulation: o.cn.Spec.Encapsulation, Gateway: gateway,
+		PhysicalNetworks: physical, PhysicalUsed: o.segmentsOf(nn.Name),
 		Encryption: facts.NodeProtection(o.cn.Spec.Encapsulation.Encryption, all),
 		Wildcards:  o.wildcards()}
 	want, err := facts.NodeSpec(nn.Spec, o.plan, others, settings)
@@ -134,16 +135,18 @@ func (o *oracle) checkStatus() {
 }
 
 func (o *oracle) mtu() int32 {
-	if o.cn.Spec.MTU != 0 {
-		return o.cn.Spec.MTU
-	}
 	smallest := int32(math.MaxInt32)
 	for _, nn := range o.networks {
 		if nn.Status.LinkMTU != 0 {
 			smallest = min(smallest, networkv1alpha1.PodMTU(nn.Status.LinkMTU, nn.Status.EncapIP, o.cn.Spec.Encapsulation.Encryption))
 		}
 	}
-	if smallest == math.MaxInt32 {
+	switch wanted, former := o.cn.Spec.MTU, o.cn.Status.MTU; {
+	case wanted != 0 && wanted <= smallest:
+		return wanted
+	case wanted != 0 && former <= smallest && former != 0:
+		return former // it cannot be known whether it was another one
+	case smallest == math.MaxInt32:
 		return 0
 	}
 	return smallest

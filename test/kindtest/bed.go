@@ -139,7 +139,7 @@ func newAPI(scheme *runtime.Scheme, kinds []*kind.Kind, objects []client.Object)
 		case *corev1.Node:
 			found = facts.InternalIPs(o)
 		case *networkv1alpha1.NodeNetwork:
-			found = facts.GatewayAddresses(o)
+			found = facts.ReportedAddresses(o)
 		}
 		for _, address := range found {
 			texts = append(texts, address.String())

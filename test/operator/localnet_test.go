@@ -2,12 +2,14 @@ package operator
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -154,7 +156,7 @@ func TestLocalnet(t *testing.T) {
 	})
 	t.Run("the entry goes", func(t *testing.T) {
 		patch(w, cn, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.PhysicalNetworks = nil })
-		w.wantPhysical("n1")
+		w.wantPhysical("n1", "dc eth1")
 		w.until(func() error {
 			if err := view.Get(w.Context(), keyOf(segment), segment); err != nil {
 				return err
@@ -162,6 +164,107 @@ func TestLocalnet(t *testing.T) {
 			return condition(segment.Status.Conditions, networkv1alpha1.ConditionReady, networkv1alpha1.ReasonPhysicalNetworkUnknown,
 				metav1.ConditionFalse)
 		})
+	})
+}
+
+// A physical network that pods of a node use stays when its entry is removed, selects the node no more or has another link. The
+// conditions name the pods and how to force the change. The node gives it up with its last pod, or when the loss is confirmed.
+func TestAPhysicalNetworkStaysWhilePodsUseIt(t *testing.T) {
+	w := newWorld(t)
+	o := w.start()
+	cn := w.network(dualStack()...)
+	w.join("n1", "n2")
+	rack := &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "a"}}
+	physical := func(all ...networkv1alpha1.PhysicalNetwork) {
+		patch(w, cn, func(cn *networkv1alpha1.ClusterNetwork) { cn.Spec.PhysicalNetworks = all })
+	}
+	label := func(node, rack string) {
+		patch(w, w.node(node), func(n *corev1.Node) { n.Labels = map[string]string{"rack": rack} })
+	}
+	label("n1", "a")
+	label("n2", "a")
+	dc := networkv1alpha1.PhysicalNetwork{Name: "dc", Link: "eth1", NodeSelector: rack}
+	spare := networkv1alpha1.PhysicalNetwork{Name: "spare", Link: "eth2"}
+	physical(dc, spare)
+	for _, node := range []string{"n1", "n2"} {
+		w.wantPhysical(node, "dc eth1", "spare eth2")
+		w.reportPhysical(node, networkv1alpha1.NodePhysicalNetworkStatus{Name: "dc", Ready: true, Bridge: "breth1"})
+	}
+	w.podNetwork("segment", networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLocalnet,
+		PhysicalNetwork: "dc", Subnets: subnets("10.100.0.0/24")})
+	web := w.requesting("web", "n1", "segment")
+	w.allocatedPorts("segment_default_web_net1")
+	held := func(words ...string) {
+		w.Helper()
+		w.until(func() error {
+			c := meta.FindStatusCondition(w.nodeNetwork("n1").Status.Conditions, networkv1alpha1.ConditionPhysicalNetworksCurrent)
+			if len(words) == 0 && c == nil {
+				return nil
+			}
+			lacks := func(word string) bool { return c == nil || !strings.Contains(c.Message, word) }
+			if len(words) == 0 || slices.ContainsFunc(words, lacks) || c.Status != metav1.ConditionFalse {
+				return fmt.Errorf("condition is %+v, want %q", c, words)
+			}
+			return nil
+		})
+	}
+	names := []string{"dc (eth1)", "default/web@net1", "kubectl annotate clusternetwork default network.weft.dev/remove=default"}
+
+	physical() // the entries are removed: a node without a pod gives both up, a node with a pod keeps one
+	w.wantPhysical("n2")
+	w.wantPhysical("n1", "dc eth1")
+	held(names...)
+	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
+		for _, p := range s.Problems {
+			if p.Reason == networkv1alpha1.ReasonPhysicalNetworksInUse && strings.Contains(p.Message, "default/web@net1") {
+				return nil
+			}
+		}
+		return fmt.Errorf("problems are %+v", s.Problems)
+	})
+	late := w.requesting("late", "n1", "segment")
+	w.allocated("late", corev1.ConditionFalse, "node n1", "physical network dc", "no further pod")
+	o.stop()
+	o = w.start()
+	o.settle()
+	w.wantPhysical("n1", "dc eth1")
+	w.allocatedPorts("segment_default_web_net1")
+
+	physical(networkv1alpha1.PhysicalNetwork{Name: "dc", Link: "eth9"}) // another link
+	w.wantPhysical("n2", "dc eth9")
+	w.wantPhysical("n1", "dc eth1")
+	physical(dc) // back
+	held()
+	w.allocated("late", corev1.ConditionTrue)
+	w.delete(late)
+	label("n1", "b") // the entry does not select the node any more
+	held(names...)
+	w.wantPhysical("n1", "dc eth1")
+	w.delete(web)
+	w.wantPhysical("n1")
+	held()
+
+	label("n1", "a")
+	w.wantPhysical("n1", "dc eth1")
+	w.requesting("again", "n1", "segment")
+	w.allocatedPorts("segment_default_again_net1")
+	physical()
+	held("default/again@net1")
+	patch(w, cn, func(cn *networkv1alpha1.ClusterNetwork) {
+		metav1.SetMetaDataAnnotation(&cn.ObjectMeta, networkv1alpha1.ConfirmLossAnnotation, "default")
+	})
+	w.wantPhysical("n1")
+	held()
+}
+
+// allocatedPorts waits until pods have these ports on Networks, and no others.
+func (w *world) allocatedPorts(want ...string) {
+	w.Helper()
+	w.until(func() error {
+		if have := slices.Sorted(maps.Keys(w.networkPorts())); !slices.Equal(have, want) {
+			return fmt.Errorf("ports are %v, want %v", have, want)
+		}
+		return nil
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
 )
 
@@ -186,7 +185,7 @@ func (w weft) answer(c sender, to destination) answer {
 	switch {
 	case c == pod:
 		a := w.fabric.fromSwitch(to, nil)
-		if a.Verdict != none || w.mode == networkv1alpha1.GatewayShared && !w.own[to.Addr()] {
+		if a.Verdict != none || w.mode != local && !w.own[to.Addr()] {
 			return a
 		}
 		p.iif = "ovn-k8s-mp0"
@@ -194,7 +193,7 @@ func (w weft) answer(c sender, to destination) answer {
 	case c == host:
 		found := w.table.at("output", 1<<20, []outcome{{p, next}})
 		return w.afterHost(found)
-	case w.mode == networkv1alpha1.GatewayShared:
+	case w.mode == shared:
 		switch w.bridge.receiver(p) {
 		case "":
 			return answer{Verdict: drop}

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
-	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -150,10 +150,10 @@ func lookup(in map[destination][]balanced, to destination, lost func(netip.Addr)
 		return answer{}, false
 	}
 	a = answer{Verdict: reject}
-	nowhere := topology.Nowhere()
+	nowhere := ipam.Nowhere()
 	for _, b := range found {
 		for _, backend := range b.backends {
-			if slices.ContainsFunc(nowhere, func(p netip.Prefix) bool { return p.Contains(backend.Addr()) }) {
+			if slices.Contains(nowhere, backend.Addr()) {
 				a.Verdict = drop
 				continue
 			}

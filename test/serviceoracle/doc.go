@@ -5,7 +5,8 @@
 //	                        └──▶ Weft's functions ──▶ rows, flows, the host's table in the kernel ──────┘
 //
 // Both answers are computed for each kind of client of node n1 (a pod, the node, two clients outside), each destination that a service
-// has or had, and both gateway modes. An answer is the set of backends, a refusal, silence, or that nothing was done.
+// has or had, in both gateway modes and with uplink Interface. An answer is
+// the set of backends, a refusal, silence, or that nothing was done.
 //
 //   - kube-proxy and the API server are the programs of the lab (make tools). They run in network namespaces of the test.
 //   - Many sequences of changes share one API server. Each has a namespace, addresses and ports of its own. Per step, kube-proxy writes

@@ -35,13 +35,27 @@ type rendering struct {
 	// variables are the values of the variables that a node's own unit has.
 	variables map[string]string
 	table     desired.NftTable
-	flows     []desired.Flow // of the external bridge; nil in Local mode
+	flows     []desired.Flow // of the external bridge; nil unless the host shares it
 }
 
 // mode is how packets from outside reach the cluster.
-type mode = networkv1alpha1.GatewayMode
+type mode string
 
-var modes = []mode{networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal}
+const (
+	shared mode = "Shared"
+	local  mode = "Local"
+	// apart is mode Shared with uplink Interface. Clients outside are compared at the host's addresses and links.
+	apart mode = "Shared, uplink Interface"
+)
+
+var modes = []mode{shared, local, apart}
+
+func (m mode) gateway() networkv1alpha1.GatewayMode {
+	if m == local {
+		return networkv1alpha1.GatewayLocal
+	}
+	return networkv1alpha1.GatewayShared
+}
 
 // The external bridge's MAC and ports.
 const (
@@ -102,7 +116,7 @@ func (r *rendering) agent(o objects, m mode, bySlices map[types.NamespacedName][
 		}
 	}
 	own := desired.InternalIPs(node)
-	place := desired.Place{Mode: m, Pods: podPrefixes,
+	place := desired.Place{Mode: m.gateway(), Pods: podPrefixes,
 		Node: facts.ServiceNode{Name: ownNode, Zone: node.Labels[corev1.LabelTopologyZone], Addresses: own}}
 	var services []corev1.Service
 	for i := range o.services {
@@ -128,10 +142,12 @@ func (r *rendering) agent(o objects, m mode, bySlices map[types.NamespacedName][
 		frontends = append(frontends, desired.Frontends(parsed, place)...)
 	}
 	table := reservedTable(o)
-	frontends = desired.Unreserved(frontends, table)
-	r.table = desired.HostRules{Mode: m, Addresses: own, Pods: podPrefixes, Reserved: table, Frontends: frontends}.Table()
-	if m == networkv1alpha1.GatewayShared {
-		r.flows = desired.ExternalBridge{Physical: physical, Patch: patch, MAC: bridgeMAC, Addresses: gatewayAddresses(own),
+	frontends = desired.Unreserved(desired.WithLoopback(frontends, own, podPrefixes), table)
+	r.table = desired.HostRules{Mode: m.gateway(), Addresses: desired.Addresses{Own: own, Ports: own}, Pods: podPrefixes, Reserved: table,
+		Frontends: frontends}.Table()
+	if m == shared {
+		router := gatewayAddresses(own)
+		r.flows = desired.ExternalBridge{Physical: physical, Patch: patch, MAC: bridgeMAC, Addresses: router, Ports: router,
 			Hidden: podPrefixes, Reserved: table, Frontends: frontends}.Flows()
 	}
 }
@@ -170,7 +186,12 @@ func nameOf(s *corev1.Service) types.NamespacedName {
 func nodeNetwork(node *corev1.Node, m mode) networkv1alpha1.NodeNetwork {
 	nn := networkv1alpha1.NodeNetwork{}
 	nn.Name, nn.Status.Chassis = node.Name, "chassis-"+node.Name
-	nn.Status.Gateway = &networkv1alpha1.NodeGatewayStatus{Mode: m, MACAddress: bridgeMAC}
+	nn.Status.Gateway = &networkv1alpha1.NodeGatewayStatus{Mode: m.gateway(), MACAddress: bridgeMAC}
+	if m == apart {
+		nn.Status.Gateway.Uplink = networkv1alpha1.UplinkInterface
+		nn.Status.Gateway.Addresses = []networkv1alpha1.InterfaceAddress{"172.31.0.11/24", "2001:db8:31::11/64"}
+		return nn
+	}
 	for _, address := range gatewayAddresses(desired.InternalIPs(node)) {
 		bits := "/24"
 		if address.Is6() {
@@ -225,10 +246,10 @@ var bugs = map[string]func(rendering){
 			}
 		}
 	},
-	"the bridge does not admit UDP": func(r rendering) {
+	"the bridge drops UDP": func(r rendering) {
 		for i := range r.flows {
 			if strings.Contains(r.flows[i].Match, "ct_nw_proto=17") {
-				r.flows[i].Actions = "LOCAL"
+				r.flows[i].Actions = "drop"
 			}
 		}
 	},

@@ -41,6 +41,16 @@ func (a InterfaceAddress) Prefix() (netip.Prefix, error) {
 	return prefix, nil
 }
 
+// NodePortAddress is a network of nodes' addresses at which node ports are served, or "primary".
+//
+// +kubebuilder:validation:MaxLength=43
+// +kubebuilder:validation:XValidation:rule="self == 'primary' || isCIDR(self)",message="not a CIDR",messageExpression="'nodePortAddresses: \"' + self + '\" is neither primary nor an IPv4 or IPv6 CIDR such as 192.0.2.0/24 or 2001:db8::/64'",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",message="a CIDR must have no host bits",messageExpression="'nodePortAddresses: ' + self + ' has host bits set: a CIDR is the first address of its network and the prefix length'",reason=FieldValueInvalid
+type NodePortAddress string
+
+// PrimaryNodePortAddress stands for the first InternalIP of each family of a Node.
+const PrimaryNodePortAddress NodePortAddress = "primary"
+
 // IP is an IPv4 or IPv6 address, "10.244.1.1".
 //
 // +kubebuilder:validation:MaxLength=39

@@ -136,6 +136,7 @@ type BGPEgressIPs struct {
 //
 // +kubebuilder:validation:MaxLength=38
 // +kubebuilder:validation:Pattern=`^((large:)?[0-9]{1,10}:[0-9]{1,10}:[0-9]{1,10}|[0-9]{1,5}:[0-9]{1,5}|no-export|no-advertise|no-export-subconfed|no-peer|blackhole|graceful-shutdown)$`
+// +kubebuilder:validation:XValidation:rule="!self.matches('[0-9]:[0-9]') || self.split(':').all(n, n == 'large' || int(n) <= (self.matches(':.*:') ? 4294967295 : 65535))",message="a number of a community is too large",messageExpression="self + ' has a number that is too large: at most 65535 in a standard community, and 4294967295 in a large one'",reason=FieldValueInvalid
 type BGPCommunity string
 
 // BGPAdvertisementStatus is written by the operator.

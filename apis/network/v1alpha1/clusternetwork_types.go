@@ -64,6 +64,7 @@ type ClusterNetworkList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.mtu) || self.mtu == 0 || self.mtu >= 1280 || !self.clusterNetwork.exists(c, isCIDR(c.cidr) && cidr(c.cidr).ip().family() == 6)",message="IPv6 needs an mtu of at least 1280 (RFC 8200 section 5)",reason=FieldValueInvalid,fieldPath=.mtu
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !has(self.gateway.nextHops) || self.gateway.nextHops.all(h, !isIP(h) || !(self.clusterNetwork.exists(c, isCIDR(c.cidr) && cidr(c.cidr).containsIP(h)) || self.serviceNetwork.exists(c, isCIDR(c) && cidr(c).containsIP(h)) || self.joinSubnet.exists(c, isCIDR(c) && cidr(c).containsIP(h))))",message="gateway.nextHops must be outside of the cluster's networks",messageExpression="'gateway.nextHops ' + self.gateway.nextHops.filter(h, isIP(h) && (self.clusterNetwork.exists(c, isCIDR(c.cidr) && cidr(c.cidr).containsIP(h)) || self.serviceNetwork.exists(c, isCIDR(c) && cidr(c).containsIP(h)) || self.joinSubnet.exists(c, isCIDR(c) && cidr(c).containsIP(h))))[0] + ' is in a network of clusterNetwork, serviceNetwork or joinSubnet: a next hop is a router outside of them'",reason=FieldValueInvalid,fieldPath=.gateway.nextHops
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !has(self.gateway.overrides) || self.gateway.overrides.all(o, !has(o.nextHops) || o.nextHops.all(h, !isIP(h) || !(self.clusterNetwork.exists(c, isCIDR(c.cidr) && cidr(c.cidr).containsIP(h)) || self.serviceNetwork.exists(c, isCIDR(c) && cidr(c).containsIP(h)) || self.joinSubnet.exists(c, isCIDR(c) && cidr(c).containsIP(h)))))",message="gateway.overrides[].nextHops must be outside of the cluster's networks",reason=FieldValueInvalid,fieldPath=.gateway.overrides
+// +kubebuilder:validation:XValidation:rule="!has(self.encapsulation) || !has(self.encapsulation.networks) || self.encapsulation.networks.all(n, !isCIDR(n) || !(self.clusterNetwork.exists(c, isCIDR(c.cidr) && (cidr(c.cidr).containsCIDR(n) || cidr(n).containsCIDR(c.cidr))) || self.serviceNetwork.exists(c, isCIDR(c) && (cidr(c).containsCIDR(n) || cidr(n).containsCIDR(c))) || self.joinSubnet.exists(c, isCIDR(c) && (cidr(c).containsCIDR(n) || cidr(n).containsCIDR(c)))))",message="encapsulation.networks must not overlap clusterNetwork, serviceNetwork or joinSubnet: nodes tunnel from their own addresses outside of them",reason=FieldValueInvalid,fieldPath=.encapsulation.networks
 // +kubebuilder:validation:XValidation:rule="!has(self.physicalNetworks) || !has(self.gateway) || !has(self.gateway.interface) || self.physicalNetworks.all(p, !has(p.link) || p.link != self.gateway.interface)",message="a link of physicalNetworks must not be the gateway's",messageExpression="'link ' + self.gateway.interface + ' is the gateway\\'s: Localnet Networks reach it as physicalNetwork physnet, which needs no entry'",reason=FieldValueInvalid,fieldPath=.physicalNetworks
 type ClusterNetworkSpec struct {
 	// clusterNetwork lists the networks of pod addresses. For each address family, each node gets a subnet of length
@@ -393,6 +394,7 @@ type Gateway struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(h, isIP(h)) || ip(self[0]).family() != ip(self[1]).family()",message="nextHops has at most one address per family",messageExpression="'nextHops has at most one address per family: ' + self[0] + ' and ' + self[1]",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="self.all(h, !isIP(h) || ip(h).isGlobalUnicast() || ip(h).isLinkLocalUnicast())",message="a next hop is the address of a router",messageExpression="self.filter(h, isIP(h) && !ip(h).isGlobalUnicast() && !ip(h).isLinkLocalUnicast())[0] + ' is not the address of a router: nextHops are unicast addresses of other hosts'",reason=FieldValueInvalid
 	NextHops []IP `json:"nextHops,omitempty"`
 
 	// snat is the source address of pods' packets outside of the cluster. Node: the node's address. None: the pod's own
@@ -400,6 +402,15 @@ type Gateway struct {
 	// +optional
 	// +kubebuilder:default=Node
 	SNAT SNATPolicy `json:"snat,omitempty"`
+
+	// nodePortAddresses are the networks of the nodes' addresses at which node ports and host ports are served, or
+	// "primary" alone: the first InternalIP of each family. The default is all addresses of the nodes but loopback and
+	// link-local ones. A change goes from node to node, as of the other fields.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.exists(a, a == 'primary')",message="nodePortAddresses has primary and networks: primary must be alone",reason=FieldValueInvalid
+	NodePortAddresses []NodePortAddress `json:"nodePortAddresses,omitempty"`
 
 	// overrides change the gateway of some nodes. The first override whose selector matches a node applies.
 	// +optional
@@ -427,6 +438,7 @@ type GatewayOverride struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:XValidation:rule="self.all(h, !isIP(h) || ip(h).isGlobalUnicast() || ip(h).isLinkLocalUnicast())",message="a next hop is the address of a router",messageExpression="self.filter(h, isIP(h) && !ip(h).isGlobalUnicast() && !ip(h).isLinkLocalUnicast())[0] + ' is not the address of a router: nextHops are unicast addresses of other hosts'",reason=FieldValueInvalid
 	NextHops []IP `json:"nextHops,omitempty"`
 }
 

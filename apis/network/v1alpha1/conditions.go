@@ -40,6 +40,9 @@ const (
 	// ConditionGatewayCurrent of a NodeNetwork: false while the node keeps its former spec.gateway until it is its turn to get the changed
 	// one of ClusterNetwork. All other NodeNetworks do not have the condition.
 	ConditionGatewayCurrent = "GatewayCurrent"
+	// ConditionPhysicalNetworksCurrent of a NodeNetwork: false while the node keeps entries of ClusterNetwork's physicalNetworks that were
+	// removed, changed or do not select the node any more, because pods use them. All other NodeNetworks do not have the condition.
+	ConditionPhysicalNetworksCurrent = "PhysicalNetworksCurrent"
 	// ConditionTopologyReady of a NodeNetwork: the node's switch and its ports are in the OVN northbound database.
 	ConditionTopologyReady = "TopologyReady"
 	// ConditionSubnetsFull of a NodeNetwork in a zone: true while a pod finds no free address in the node's subnets. The
@@ -216,11 +219,22 @@ const (
 	// ReasonUplinkRolledBack: the node's link was moved onto a bridge and back, because another host no longer
 	// answered.
 	ReasonUplinkRolledBack = "UplinkRolledBack"
+	// ReasonNoPortAddress: spec.gateway.nodePortAddresses has none of the node's addresses, so that no node port or host port is
+	// served.
+	ReasonNoPortAddress = "NoPortAddress"
 	// ReasonGatewayWaiting: the node keeps its former spec.gateway until the changed one works on other nodes.
 	ReasonGatewayWaiting = "GatewayWaiting"
 	// ReasonGatewayStopped: a changed spec.gateway does not work on a node, and other nodes keep their former one; the message names the
 	// fields, the node, why, and the other nodes.
 	ReasonGatewayStopped = "GatewayStopped"
+	// ReasonForeignChanges: another program keeps changing what Weft writes on the node, and the agent repairs it; the message names both.
+	ReasonForeignChanges = "ForeignChanges"
+	// ReasonForwardingBlocked: a firewall of the node drops packets that the host forwards for pods; the message names table and chain,
+	// and what to add.
+	ReasonForwardingBlocked = "ForwardingBlocked"
+	// ReasonPhysicalNetworksInUse: pods use physical networks that ClusterNetwork's spec does not have for the node any more, and keep
+	// them; the message names both, and how to take them away.
+	ReasonPhysicalNetworksInUse = "PhysicalNetworksInUse"
 	// ReasonHostError: the node's kernel or file system refused a change.
 	ReasonHostError = "HostError"
 )

@@ -30,7 +30,7 @@ const (
 	ReasonNoPeer = "NoPeer"
 	// ReasonNothingSelected: nothing that exists is selected.
 	ReasonNothingSelected = "NothingSelected"
-	// ReasonNotAnnounced: no node announces some addresses; the message names them.
+	// ReasonNotAnnounced: no node announces some addresses, or spec names objects that do not exist; the message names them.
 	ReasonNotAnnounced = "NotAnnounced"
 	// ReasonTooManyRoutes: a node has more routes than it may announce.
 	ReasonTooManyRoutes = "TooManyRoutes"

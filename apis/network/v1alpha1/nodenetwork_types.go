@@ -142,7 +142,7 @@ type NodeNetworkSpec struct {
 	// +optional
 	Gateway NodeGateway `json:"gateway,omitempty,omitzero"`
 
-	// physicalNetworks are the entries of ClusterNetwork's physicalNetworks that select this node.
+	// physicalNetworks are the entries of ClusterNetwork's physicalNetworks that select this node, and former entries that its pods use.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -235,6 +235,13 @@ type NodeGateway struct {
 
 	// +optional
 	SNAT SNATPolicy `json:"snat,omitempty"`
+
+	// nodePortAddresses are the networks of the node's addresses at which node ports and host ports are served, or "primary".
+	// If empty, all addresses are used.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	NodePortAddresses []NodePortAddress `json:"nodePortAddresses,omitempty"`
 
 	// move permits the node to move its link. It repeats status.move when it is this node's turn.
 	// +optional
@@ -329,6 +336,13 @@ type NodeNetworkStatus struct {
 	// gateway is the node's link to the outside as it exists. It is absent if the agent has no link to offer.
 	// +optional
 	Gateway *NodeGatewayStatus `json:"gateway,omitempty"`
+
+	// hostAddresses are the host's other addresses, on any of its links. Pods of the node reach them through its management
+	// port.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	HostAddresses []IP `json:"hostAddresses,omitempty"`
 
 	// move is the move of a link onto a bridge that the node requests, "eth0 Bridge". It is absent if no move is
 	// necessary.

@@ -56,6 +56,10 @@ type NodePhysicalNetwork struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=15
 	Bridge string `json:"bridge,omitempty"`
+	// leaving means that ClusterNetwork's spec does not have this link or bridge for the node any more, and that pods of the node use it.
+	// No further pod is attached.
+	// +optional
+	Leaving bool `json:"leaving,omitempty"`
 }
 
 // NodePhysicalNetworkStatus is a node's connection with a physical network.

@@ -7,7 +7,9 @@ const (
 	// ClusterNetwork, so that a manifest confirms nothing when it is applied again or to another cluster.
 	ConfirmRemovalAnnotation = GroupName + "/confirm-removal"
 	// ConfirmLossAnnotation on an IPPool, a LoadBalancerPool or a Network confirms its deletion, although pods or Services use it. On a
-	// LoadBalancerPool it also confirms that Services lose addresses that the pool does not give any more. The value is the object's name.
+	// LoadBalancerPool it also confirms that Services lose addresses that the pool does not give any more. On the ClusterNetwork it
+	// confirms that pods lose physical networks which spec does not have for their node any more, and not the deletion. The value is the
+	// object's name.
 	ConfirmLossAnnotation = GroupName + "/remove"
 	// OperandsFinalizer on the ClusterNetwork keeps it until weft-operands has removed the network from every node.
 	OperandsFinalizer = GroupName + "/operands"

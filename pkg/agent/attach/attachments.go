@@ -22,13 +22,14 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Attachments are the pods' interfaces on this node. Their record is in Open vSwitch. The agent reads it at its start
-// and removes what a crash left half done.
+// Attachments are the pods' interfaces on this node. Their record is in Open vSwitch, with a copy in files. The agent reads it
+// at its start and removes what a crash left half done.
 type Attachments struct {
 	Engine *ovndb.Engine // of the Open_vSwitch database
 	// Bridge returns the UUID of br-int once it exists.
 	Bridge     func() (uuid string, ok bool)
 	Tombstones tombstone.Folder
+	Copies     Copies
 	// Buried receives each attachment whose DEL came while no agent ran.
 	Buried func(a desired.Attachment)
 	// Restored, if set, is called once the record is read.
@@ -109,21 +110,30 @@ func (a *Attachments) restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("restore interfaces: %w", err)
 	}
+	copies, err := a.Copies.list()
+	if err != nil {
+		return fmt.Errorf("restore interfaces: %w", err)
+	}
 	a.byID = map[string]Held{}
 	isPods := func(i *vswitchdb.Interface) bool { _, ok := desired.ParseAttachment(i); return ok }
+	record := map[string]bool{} // ports in Open vSwitch's record
 	for _, row := range ovndb.List(a.Engine.Conn, isPods) {
 		found, _ := desired.ParseAttachment(row)
-		want := unit.Unit{Key: desired.AttachmentKey(found.InterfaceID)}
-		if dead.name(found) {
-			a.Buried(found)
-		} else if link, ok := byName[found.HostName]; ok && link.ContainerID == found.ContainerID {
-			want = on.unit(found)
-			a.byID[found.InterfaceID] = Held{found, time.Now()}
-			delete(byName, found.HostName)
+		record[found.InterfaceID] = true
+		if err := a.restoreOne(ctx, on, found, dead, byName); err != nil {
+			return err
 		}
-		if err := a.Engine.Apply(ctx, want); err != nil && !ovndb.IsPending(err) {
-			return fmt.Errorf("restore interface %s: %w", found.InterfaceID, err)
+	}
+	for _, found := range copies {
+		if record[found.InterfaceID] {
+			continue
 		}
+		if err := a.restoreOne(ctx, on, found, dead, byName); err != nil {
+			return err
+		}
+	}
+	if err := a.matchCopies(copies); err != nil {
+		return err
 	}
 	for _, link := range byName {
 		if err := RemoveLink(link); err != nil {
@@ -135,6 +145,39 @@ func (a *Attachments) restore(ctx context.Context) error {
 	}
 	a.on, a.read = on, true
 	return nil
+}
+
+// restoreOne keeps an attachment of the record if its link is among links, from which it is then removed. It removes the rows
+// of another attachment.
+func (a *Attachments) restoreOne(
+	ctx context.Context, on place, found desired.Attachment, dead tombstones, links map[string]cni.HostLink,
+) error {
+	want := unit.Unit{Key: desired.AttachmentKey(found.InterfaceID)}
+	if dead.name(found) {
+		a.Buried(found)
+	} else if link, ok := links[found.HostName]; ok && link.ContainerID == found.ContainerID {
+		want = on.unit(found)
+		a.byID[found.InterfaceID] = Held{found, time.Now()}
+		delete(links, found.HostName)
+	}
+	if err := a.Engine.Apply(ctx, want); err != nil && !ovndb.IsPending(err) {
+		return fmt.Errorf("restore interface %s: %w", found.InterfaceID, err)
+	}
+	return nil
+}
+
+// matchCopies keeps exactly the copies that belong to restored attachments, and writes the missing ones.
+func (a *Attachments) matchCopies(present []desired.Attachment) (failures error) {
+	for _, found := range present {
+		have, ok := a.byID[found.InterfaceID]
+		if !ok || have.ContainerID != found.ContainerID || have.IfName != found.IfName {
+			failures = errors.Join(failures, a.Copies.remove(found.ContainerID, found.IfName))
+		}
+	}
+	for _, have := range a.byID {
+		failures = errors.Join(failures, a.Copies.put(have.Attachment))
+	}
+	return failures
 }
 
 // Follow moves the interfaces to a new integration bridge, or to other tunnels. After Open vSwitch was emptied,
@@ -190,8 +233,11 @@ func (a *Attachments) add(ctx context.Context, want desired.Attachment) error {
 		}
 	}
 	a.notify(want.InterfaceID)
+	if err := a.Copies.put(want); err != nil {
+		return err
+	}
 	if replaces && (former.ContainerID != want.ContainerID || former.IfName != want.IfName) {
-		return cni.Detach(former.ContainerID, former.IfName)
+		return errors.Join(a.Copies.remove(former.ContainerID, former.IfName), cni.Detach(former.ContainerID, former.IfName))
 	}
 	return nil
 }
@@ -213,9 +259,9 @@ func (a *Attachments) remove(ctx context.Context, interfaceID, containerID, ifNa
 	a.notify(interfaceID)
 	err := a.Engine.Apply(ctx, unit.Unit{Key: desired.AttachmentKey(interfaceID)})
 	if ovndb.IsPending(err) {
-		return nil // the rows are removed when Open vSwitch is back
+		err = nil // the rows are removed when Open vSwitch is back
 	}
-	return err
+	return errors.Join(err, a.Copies.remove(containerID, ifName))
 }
 
 // notify calls Moved, after the change of byID, because the receiver reads byID.

@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"errors"
 	"net/netip"
 
@@ -18,6 +19,24 @@ func (a *Attachments) Resize(mtu int) (failed error) {
 		failed = errors.Join(failed, cni.SetMTU(resized(have.Attachment, mtu)))
 	}
 	return failed
+}
+
+// Repair brings the host's end of a running pod's interface up and restores its MTU, if another program changed them. mtu is the MTU of
+// interfaces on the cluster network, in bytes; 0: unknown. Other links, such as the link of an ADD under way, stay as they are.
+func (a *Attachments) Repair(link cni.HostLink, mtu int) error {
+	a.mu.Lock()
+	have, ok := a.byID[a.find(link.ContainerID, link.IfName)]
+	a.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if err := cni.Raise(have.ContainerID, have.IfName); err != nil {
+		return err
+	}
+	if mtu = cmp.Or(have.MTU, mtu); mtu == 0 {
+		return nil
+	}
+	return cni.SetMTU(resized(have.Attachment, mtu))
 }
 
 func resized(a desired.Attachment, mtu int) cni.PodInterface {

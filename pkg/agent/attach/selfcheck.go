@@ -13,6 +13,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/cniserver"
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/cni"
 	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
@@ -37,7 +38,8 @@ type SelfCheck struct {
 	// Report receives each newly confirmed failure, and Observe the number of failing interfaces after each round.
 	Report  func(a desired.Attachment, why error)
 	Observe func(failing int)
-	// Changed is called when the result of Stage changes.
+	// Changed enqueues the node. It is called at each interval, because some changes of the node's state cause no message: proxied
+	// neighbours, most sysctls. It is also called when the result of Stage changes.
 	Changed func()
 
 	mu      sync.Mutex
@@ -56,6 +58,7 @@ func (s *SelfCheck) Run(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 		wait = s.Every
+		s.Changed()
 		if s.round() {
 			wait /= confirmPart
 		}
@@ -104,6 +107,9 @@ func (s *SelfCheck) check(a desired.Attachment) error {
 	defer done()
 	if now, ok := s.Handler.Attachments.Get(a.InterfaceID); !ok || now.ContainerID != a.ContainerID {
 		return nil // it was replaced meanwhile
+	}
+	if err := cni.Raise(a.ContainerID, a.IfName); err != nil {
+		return err
 	}
 	return s.Handler.verify(a)
 }

@@ -26,8 +26,9 @@ type Config struct {
 	// BinSource is the directory of the plugins to install.
 	Socket, ConfDir, BinDir, BinSource string
 
-	mu   sync.Mutex
-	done bool
+	mu    sync.Mutex
+	done  bool
+	stale bool // another program may have changed the plugin
 }
 
 // Install copies the plugins to the host. It always replaces weft-cni, and adds others (loopback on a bare node) only if
@@ -64,10 +65,16 @@ func (c *Config) Written() bool {
 }
 
 // Write writes the configuration atomically into the runtime's directory, unless it is there already. Plugins that
-// others have added to the file stay behind weft-cni.
+// others have added to the file stay behind weft-cni. It also restores a plugin that Watch has seen change.
 func (c *Config) Write() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.stale {
+		if err := c.Install(); err != nil {
+			return err
+		}
+		c.stale = false
+	}
 	path := filepath.Join(c.ConfDir, Name)
 	present, err := os.ReadFile(path)
 	if err != nil {

@@ -14,13 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Watch calls changed when the runtime's configuration directory changes. The caller then restores our file or reports
-// another network.
+// Watch calls changed when the runtime's configuration directory or our plugin changes. The caller then restores our files or
+// reports another network.
 func (c *Config) Watch(changed func()) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		// Without inotify the node works as well. The next reconciliation then notices a change.
 		if err := c.follow(ctx, changed); err != nil {
-			ctrl.Log.WithName("cni").Error(err, "cannot watch the directory of CNI configurations", "folder", c.ConfDir)
+			ctrl.Log.WithName("cni").Error(err, "cannot watch the directories of CNI configurations and plugins",
+				"folder", c.ConfDir, "plugins", c.BinDir)
 		}
 		return nil
 	}
@@ -32,7 +33,7 @@ func (c *Config) follow(ctx context.Context, changed func()) error {
 		return err
 	}
 	defer watcher.Close()
-	if err := watcher.Add(c.ConfDir); err != nil {
+	if err := errors.Join(watcher.Add(c.ConfDir), watcher.Add(c.BinDir)); err != nil {
 		return err
 	}
 	changed() // events from before the watch are lost
@@ -46,7 +47,13 @@ func (c *Config) follow(ctx context.Context, changed func()) error {
 			}
 			changed()
 		case event := <-watcher.Events:
-			if isConfiguration(event.Name) {
+			isPlugin := event.Name == filepath.Join(c.BinDir, pluginName)
+			if isPlugin {
+				c.mu.Lock()
+				c.stale = true
+				c.mu.Unlock()
+			}
+			if isPlugin || isConfiguration(event.Name) {
 				changed()
 			}
 		}

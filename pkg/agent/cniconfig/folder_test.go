@@ -2,6 +2,7 @@ package cniconfig
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -51,7 +52,8 @@ func TestOtherConfigurationsAreFound(t *testing.T) {
 // Watch reports a configuration that is added or removed, but not the temporary files of ours.
 func TestTheRuntimesFolderIsWatched(t *testing.T) {
 	c := newCNIConfig(t)
-	if err := c.Write(); err != nil {
+	put(t, "plugin", c.BinSource, pluginName)
+	if err := errors.Join(c.Install(), c.Write()); err != nil {
 		t.Fatal(err)
 	}
 	changes := make(chan struct{}, 100)
@@ -77,6 +79,17 @@ func TestTheRuntimesFolderIsWatched(t *testing.T) {
 	put(t, "{}", c.ConfDir, "."+Name+"12345")
 	put(t, "{}", c.ConfDir, "00-other.conf")
 	awaitReport("another configuration")
+	plugin := filepath.Join(c.BinDir, pluginName)
+	if err := os.Remove(plugin); err != nil {
+		t.Fatal(err)
+	}
+	awaitReport("that our plugin was removed")
+	if err := c.Write(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(plugin); err != nil {
+		t.Error(err)
+	}
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)

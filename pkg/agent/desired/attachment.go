@@ -196,28 +196,36 @@ func AttachmentKey(interfaceID string) unit.Key { return unit.NewKey(KindAttachm
 // sandbox of the same pod replaces the rows of the old one in one transaction. tunnels are Chassis.Tunnels.
 func AttachmentUnit(a Attachment, bridgeUUID string, tunnels []netip.Addr) unit.Unit {
 	u := unit.Unit{Key: AttachmentKey(a.InterfaceID)}
+	iface := &vswitchdb.Interface{ExternalIDs: a.Record()}
+	if tunnel := TunnelOf(a.InterfaceID, tunnels); tunnel != "" {
+		iface.ExternalIDs[keyTunnel] = tunnel
+	}
+	// After a reboot, Open vSwitch removes transient ports from the bridge before anything uses them.
+	addPort(&u, bridgeUUID, a.HostName, attachmentRow(a), iface, map[string]string{"transient": "true"})
+	return u
+}
+
+// Record returns the attachment as external_ids of its Interface, from which ParseRecord reads it.
+func (a Attachment) Record() map[string]string {
 	addresses := make([]string, 0, len(a.Addresses))
 	for _, address := range a.Addresses {
 		addresses = append(addresses, address.String())
 	}
-	iface := &vswitchdb.Interface{ExternalIDs: map[string]string{
+	record := map[string]string{
 		keyInterfaceID: a.InterfaceID, keyVersion: a.PodUID, keyMAC: a.MAC, keySandbox: a.ContainerID, keyIfName: a.IfName,
 		keyAddresses: strings.Join(addresses, ","),
-	}}
-	optional := map[string]string{keyTunnel: TunnelOf(a.InterfaceID, tunnels),
-		keyNetwork: a.Network, keyNetNS: a.NetNS, keyRequest: a.Request,
+	}
+	optional := map[string]string{keyNetwork: a.Network, keyNetNS: a.NetNS, keyRequest: a.Request,
 		keyOtherRoutes: strings.Join(a.OtherDefaultRoutes, ","), keyHostPorts: ovnexpr.FormatHostPorts(a.HostPorts)}
 	if a.MTU != 0 {
 		optional[keyMTU] = strconv.Itoa(a.MTU)
 	}
 	for key, value := range optional {
 		if value != "" {
-			iface.ExternalIDs[key] = value
+			record[key] = value
 		}
 	}
-	// After a reboot, Open vSwitch removes transient ports from the bridge before anything uses them.
-	addPort(&u, bridgeUUID, a.HostName, attachmentRow(a), iface, map[string]string{"transient": "true"})
-	return u
+	return record
 }
 
 func attachmentRow(a Attachment) string { return a.InterfaceID + " " + a.ContainerID + " " + a.IfName }
@@ -233,22 +241,27 @@ func ParseAttachment(row *vswitchdb.Interface) (a Attachment, ok bool) {
 	if owner.Kind() != KindAttachment || row.ExternalIDs[keySandbox] == "" {
 		return a, false
 	}
-	a = Attachment{
-		InterfaceID: row.ExternalIDs[keyInterfaceID], PodUID: row.ExternalIDs[keyVersion], MAC: row.ExternalIDs[keyMAC],
-		ContainerID: row.ExternalIDs[keySandbox], IfName: row.ExternalIDs[keyIfName], HostName: row.Name,
-		Network: row.ExternalIDs[keyNetwork], NetNS: row.ExternalIDs[keyNetNS], Request: row.ExternalIDs[keyRequest],
+	return ParseRecord(row.Name, row.ExternalIDs), true
+}
+
+// ParseRecord reads an attachment from the name of its host's link and its record.
+func ParseRecord(hostName string, record map[string]string) Attachment {
+	a := Attachment{
+		InterfaceID: record[keyInterfaceID], PodUID: record[keyVersion], MAC: record[keyMAC],
+		ContainerID: record[keySandbox], IfName: record[keyIfName], HostName: hostName,
+		Network: record[keyNetwork], NetNS: record[keyNetNS], Request: record[keyRequest],
 	}
-	a.MTU, _ = strconv.Atoi(row.ExternalIDs[keyMTU])                       // absent, the MTU is the node's
-	a.HostPorts, _ = ovnexpr.ParseHostPorts(row.ExternalIDs[keyHostPorts]) // the agent wrote them
-	if families := row.ExternalIDs[keyOtherRoutes]; families != "" {
+	a.MTU, _ = strconv.Atoi(record[keyMTU])                       // absent, the MTU is the node's
+	a.HostPorts, _ = ovnexpr.ParseHostPorts(record[keyHostPorts]) // the agent wrote them
+	if families := record[keyOtherRoutes]; families != "" {
 		a.OtherDefaultRoutes = strings.Split(families, ",")
 	}
-	for text := range strings.SplitSeq(row.ExternalIDs[keyAddresses], ",") {
+	for text := range strings.SplitSeq(record[keyAddresses], ",") {
 		if address, err := netip.ParseAddr(text); err == nil {
 			a.Addresses = append(a.Addresses, address)
 		}
 	}
-	return a, true
+	return a
 }
 
 // Installed reports whether ovn-controller has installed the interface's flows in Open vSwitch. Each sandbox has a

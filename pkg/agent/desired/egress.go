@@ -95,10 +95,13 @@ func FurtherLinks(links []Link) (status []networkv1alpha1.NodeLink) {
 // EgressKey is the key of EgressPort's unit.
 func EgressKey() unit.Key { return unit.NewKey(KindNode, "egress-port") }
 
+// EgressMAC returns the MAC of the host's end of the egress port.
+func EgressMAC() string { return ipam.MAC(ipam.Addresses(ipam.EgressLink(false))).String() }
+
 // EgressPort returns the unit with the host's port to the node's gateway router in Local mode.
 func EgressPort(node string, mtu int, bridgeUUID string) unit.Unit {
 	u := unit.Unit{Key: EgressKey()}
-	mac := ipam.MAC(ipam.Addresses(ipam.EgressLink(false))).String()
+	mac := EgressMAC()
 	iface := &vswitchdb.Interface{Type: "internal", MAC: &mac,
 		ExternalIDs: map[string]string{"iface-id": names.EgressPort(node)}}
 	if mtu > 0 {

@@ -31,7 +31,8 @@ type ExternalBridge struct {
 	// Physical and Patch are OpenFlow port numbers. 0 means that the port does not exist yet.
 	Physical, Patch int
 	MAC             string
-	Addresses       []netip.Addr
+	// Addresses are the router's. Ports are the addresses among them at which node ports and host ports are served.
+	Addresses, Ports []netip.Addr
 	// Hidden are networks whose addresses must not leave the node: the pods' networks, if they are translated.
 	Hidden []netip.Prefix
 	// Reserved are destinations whose packets go to the host, regardless of conntrack and Frontends.
@@ -322,11 +323,11 @@ func (b ExternalBridge) frontend(f Frontend) []Flow {
 		return nil
 	}
 	accept := commit(markOVN) + "," + output(b.Patch)
-	if f.Outside != nil {
+	if f.ByHost {
 		accept = local
 	}
 	var flows []Flow
-	for _, address := range f.At(b.Addresses) {
+	for _, address := range f.At(b.Ports) {
 		family := familyOf(address)
 		match := fmt.Sprintf("ct_state=+new+trk,%s,%s=%s,ct_nw_proto=%d,ct_tp_dst=%d",
 			family.ip, family.trackedDestination, address, protocolNumber[f.Protocol], f.Port)
@@ -353,7 +354,7 @@ func (b ExternalBridge) translated(address netip.Addr) Flow {
 		commit(markOVN) + "," + output(b.Patch)}
 }
 
-// At returns the addresses of the frontend on a node: its own address, or else the node's addresses of its family.
+// At returns the addresses of the frontend on a node: its own address, or else the node's addresses with ports of its family.
 func (f Frontend) At(node []netip.Addr) []netip.Addr {
 	if f.Address.IsValid() {
 		return []netip.Addr{f.Address}

@@ -7,10 +7,12 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 // Frontend is an address and port at which the host serves clients: its own programs, and clients outside the cluster.
@@ -37,6 +39,8 @@ type Frontend struct {
 	// Inside are the endpoints among which the host chooses for each of its own connections, and Outside those for
 	// connections from outside. Nil means that OVN chooses at the cluster IP.
 	Inside, Outside []netip.AddrPort
+	// ByHost reports whether the host serves all connections from outside, because the gateway router cannot.
+	ByHost bool
 	// IsClusterIP reports whether Address is the cluster IP itself. Such a frontend exists only because of Inside, and only for the
 	// host's own connections.
 	IsClusterIP bool
@@ -77,9 +81,9 @@ func Frontends(service facts.Service, place Place) (found []Frontend) {
 			f.Local = outside == facts.FromLocal && !f.IsClusterIP
 			c := chooser{place: place, port: &port, frontend: &f, sticky: service.AffinityTimeout > 0}
 			f.Dropped = f.Local && len(c.choose(facts.FromLocal)) == 0 && len(c.choose(facts.FromAll)) > 0
-			f.Inside = c.host(vip.From, false)
+			f.Inside, _ = c.host(vip.From, false)
 			if !f.IsClusterIP {
-				f.Outside = c.host(outside, true)
+				f.Outside, f.ByHost = c.host(outside, true)
 			}
 			if !f.IsClusterIP || f.Inside != nil {
 				found = append(found, f)
@@ -87,6 +91,30 @@ func Frontends(service facts.Service, place Place) (found []Frontend) {
 		}
 	}
 	return found
+}
+
+// WithLoopback returns the frontends and, for each IPv4 node port, one at which the host's own programs reach it by 127.0.0.1. Its
+// endpoints are the node's own and pods, because a packet from a loopback address leaves by no link but the management port. The
+// kernel cannot translate packets to ::1. own are the node's addresses, pods the networks of all pods.
+func WithLoopback(frontends []Frontend, own []netip.Addr, pods []netip.Prefix) (all []Frontend) {
+	for _, f := range frontends {
+		all = append(all, f)
+		if f.Address.IsValid() || !f.ClusterIP.Is4() || f.Pod {
+			continue
+		}
+		at := f
+		at.Address, at.Outside, at.ByHost, at.Inside = netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil, false, nil
+		for _, e := range f.Inside {
+			isPod := slices.ContainsFunc(pods, func(network netip.Prefix) bool { return network.Contains(e.Addr()) })
+			if isPod || slices.Contains(own, e.Addr()) {
+				at.Inside = append(at.Inside, e)
+			}
+		}
+		if f.Inside == nil || at.Inside != nil {
+			all = append(all, at)
+		}
+	}
+	return all
 }
 
 // fromOutside returns how clients outside choose at a VIP's address.
@@ -130,13 +158,14 @@ func (c chooser) choose(from facts.Choice) []facts.Backend {
 	return facts.Choose(family, from, c.place.Node)
 }
 
-// host returns the endpoints among which the host chooses, or nil if OVN does. OVN cannot send packets to an endpoint with the
+// host returns the endpoints among which the host chooses, or nil if OVN does. must reports whether the host has to choose because
+// OVN cannot reach an endpoint. OVN cannot send packets to an endpoint with the
 // node's own address through the gateway router, which has the same address. Nor can it send packets of the host there,
 // because they would meet themselves in conntrack on their way back through the management port. In Local mode, OVN's path
 // to an endpoint that is neither a pod nor on a node, such as an API server, leads through the host, and packets of the
 // host would come back to it with its own address. And the cluster IP has other endpoints than the frontend if the
 // internal policy is Local.
-func (c chooser) host(from facts.Choice, outside bool) []netip.AddrPort {
+func (c chooser) host(from facts.Choice, outside bool) (endpoints []netip.AddrPort, must bool) {
 	chosen := c.choose(from)
 	own := slices.DeleteFunc(slices.Clone(chosen), func(b facts.Backend) bool { return !c.isOwn(b) })
 	beyond := slices.DeleteFunc(slices.Clone(chosen), func(b facts.Backend) bool { return !c.isBeyond(b) })
@@ -145,7 +174,7 @@ func (c chooser) host(from facts.Choice, outside bool) []netip.AddrPort {
 		preferred = beyond
 	}
 	if len(chosen) == 0 || len(preferred) == 0 && !c.differs(from, outside) {
-		return nil
+		return nil, false
 	}
 	if outside && c.frontend.Local && len(own) > 0 {
 		chosen = own // pods would not see the client's address
@@ -161,18 +190,15 @@ func (c chooser) host(from facts.Choice, outside bool) []netip.AddrPort {
 		at := c.place.number(len(chosen))
 		chosen = slices.Concat(chosen[at:], chosen[:at])[:limit]
 	}
-	return destinationsOf(chosen)
+	return destinationsOf(chosen), len(preferred) > 0
 }
 
 // differs reports whether a choice has other endpoints than the destination by which the host would reach the service: the cluster
-// IP, or, for connections from outside that must stay on the node, ipam.LocalNodePorts. In Shared mode the gateway router serves
-// connections from outside at the frontend's own address.
+// IP, or, for connections from outside that must stay on the node, ipam.LocalNodePorts. In Shared mode the host serves no such
+// connections.
 func (c chooser) differs(from facts.Choice, outside bool) bool {
-	switch {
-	case outside && c.place.Mode != networkv1alpha1.GatewayLocal || from == facts.FromLocal && !outside:
-		return false
-	case from == facts.FromLocal:
-		return c.port.NodePort == 0
+	if from == facts.FromLocal {
+		return outside && c.place.Mode == networkv1alpha1.GatewayLocal && c.port.NodePort == 0
 	}
 	return slices.ContainsFunc(c.port.VIPs, func(v facts.VIP) bool {
 		return v.Addr() == c.frontend.ClusterIP && v.From == facts.FromLocal
@@ -193,7 +219,7 @@ func (c chooser) isBeyond(b facts.Backend) bool {
 // number returns a number below limit that differs between nodes.
 func (p Place) number(limit int) int {
 	h := fnv.New32a()
-	fmt.Fprint(h, p.Node.Addresses)
+	fmt.Fprint(h, p.Node.Name)
 	return int(h.Sum32() % uint32(limit))
 }
 
@@ -238,6 +264,9 @@ func StripService(s *corev1.Service) *corev1.Service {
 	for _, ingress := range s.Status.LoadBalancer.Ingress {
 		stripped := corev1.LoadBalancerIngress{IP: ingress.IP, IPMode: ingress.IPMode}
 		kept.Status.LoadBalancer.Ingress = append(kept.Status.LoadBalancer.Ingress, stripped)
+	}
+	if loadbalancer.IsOurs(s) { // its addresses do not yield to an IPPool
+		kept.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ServiceLoadBalancerReady}}
 	}
 	return kept
 }

@@ -75,7 +75,7 @@ func TestWhichEndpointsAHostChooses(t *testing.T) {
 		"internal policy Local and pods": { // the cluster IP has other endpoints than the external addresses
 			change:   func(s *corev1.Service) { s.Spec.InternalTrafficPolicy = &node },
 			slices:   func(s *corev1.Service) []discoveryv1.EndpointSlice { return both(s, "10.244.1.5@n1", "10.244.2.5@n2") },
-			external: "10.244.1.5 10.244.2.5 / -"},
+			external: "10.244.1.5 10.244.2.5 / 10.244.1.5 10.244.2.5"},
 		"internal policy Local and pods, in Local mode": {mode: local,
 			change:   func(s *corev1.Service) { s.Spec.InternalTrafficPolicy = &node },
 			slices:   func(s *corev1.Service) []discoveryv1.EndpointSlice { return both(s, "10.244.1.5@n1", "10.244.2.5@n2") },

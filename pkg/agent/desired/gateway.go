@@ -21,10 +21,10 @@ type Link struct {
 }
 
 // Gateway computes from the host's link what the operator needs to build the gateway router. The result has one address
-// per family, preferably one of the Node's addresses in internal. It has one next hop for each of these families: spec's, or
-// else one of the default routes. unusable names the next hops of spec that the link cannot reach. In their place the result
-// has the former next hops, as far as the link reaches these.
-func Gateway(spec networkv1alpha1.NodeGateway, link Link, internal []netip.Addr, former []networkv1alpha1.IP) (
+// per family, if possible a preferred one: the Node's own, and then the reported ones. It has one next hop for each of
+// these families: spec's, or else one of the default routes. unusable names the next hops of spec that the link cannot
+// reach. In their place the result has the former next hops, as far as the link reaches these.
+func Gateway(spec networkv1alpha1.NodeGateway, link Link, preferred []netip.Addr, former []networkv1alpha1.IP) (
 	status networkv1alpha1.NodeGatewayStatus, unusable, err error) {
 	status = networkv1alpha1.NodeGatewayStatus{
 		Mode: spec.Mode, Uplink: spec.Uplink, SNAT: spec.SNAT, MACAddress: networkv1alpha1.MACAddress(link.MAC),
@@ -37,7 +37,7 @@ func Gateway(spec networkv1alpha1.NodeGateway, link Link, internal []netip.Addr,
 	}
 	hops = append(hops, link.NextHops...)
 	for _, is4 := range []bool{true, false} {
-		address, ok := pick(link.Addresses, internal, is4)
+		address, ok := pick(link.Addresses, preferred, is4)
 		if !ok {
 			continue
 		}
@@ -85,22 +85,18 @@ func (l Link) reaches(hop netip.Addr) error {
 // FormerGateway returns the settings with which a reported gateway stays as it is, on a link that leads to it.
 func FormerGateway(spec networkv1alpha1.NodeGateway, status networkv1alpha1.NodeGatewayStatus, link string) networkv1alpha1.NodeGateway {
 	return networkv1alpha1.NodeGateway{Mode: status.Mode, Uplink: status.Uplink, Interface: link, NextHops: status.NextHops,
-		SNAT: cmp.Or(status.SNAT, spec.SNAT), Move: spec.Move}
+		SNAT: cmp.Or(status.SNAT, spec.SNAT), Move: spec.Move, NodePortAddresses: spec.NodePortAddresses}
 }
 
-// pick returns an address of one family, preferably one of the preferred addresses.
+// pick returns an address of one family: the first of the preferred addresses that is there, or else the first.
 func pick(addresses []netip.Prefix, preferred []netip.Addr, is4 bool) (netip.Prefix, bool) {
-	var first netip.Prefix
-	for _, p := range addresses {
-		if p.Addr().Is4() != is4 {
-			continue
-		}
-		if slices.Contains(preferred, p.Addr()) {
-			return p, true
-		}
-		if !first.IsValid() {
-			first = p
+	for _, want := range preferred {
+		if i := slices.IndexFunc(addresses, func(p netip.Prefix) bool { return p.Addr() == want }); i >= 0 && want.Is4() == is4 {
+			return addresses[i], true
 		}
 	}
-	return first, first.IsValid()
+	if i := slices.IndexFunc(addresses, func(p netip.Prefix) bool { return p.Addr().Is4() == is4 }); i >= 0 {
+		return addresses[i], true
+	}
+	return netip.Prefix{}, false
 }

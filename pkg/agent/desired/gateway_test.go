@@ -18,6 +18,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 func addrs(texts ...string) (parsed []netip.Addr) {
@@ -178,6 +179,11 @@ func TestFrontends(t *testing.T) {
 	if stripped.Labels != nil || stripped.Spec.Selector != nil || stripped.Spec.HealthCheckNodePort != 32000 {
 		t.Errorf("stripped is %+v", stripped)
 	}
+	given := loadBalancer()
+	given.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ServiceLoadBalancerReady, Status: metav1.ConditionTrue}}
+	if loadbalancer.IsOurs(stripped) || !loadbalancer.IsOurs(desired.StripService(given)) {
+		t.Error("a stripped Service does not say whether the operator gave it its addresses")
+	}
 }
 
 // frontends returns the frontends of a service, as an agent in a place sees its slices.
@@ -251,7 +257,7 @@ func TestTheHostsOwnEndpoint(t *testing.T) {
 			t.Errorf("connections from outside to %+v", f)
 		}
 	}
-	rules := desired.HostRules{Mode: networkv1alpha1.GatewayShared, Addresses: own, Frontends: all}.Table()
+	rules := desired.HostRules{Mode: networkv1alpha1.GatewayShared, Addresses: nodeWith(own...), Frontends: all}.Table()
 	for _, set := range rules.Sets {
 		switch set.Name {
 		case "cluster4": // cluster IP, node port, external IP, load balancer
@@ -273,7 +279,7 @@ func TestTheHostsOwnEndpoint(t *testing.T) {
 			}
 		}
 	}
-	bridge := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: own, Frontends: all}
+	bridge := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: own, Ports: own, Frontends: all}
 	for _, f := range bridge.Flows() {
 		if strings.Contains(f.Match, "ct_nw_dst=172.18.0.11") && f.Actions != "LOCAL" {
 			t.Errorf("flow %+v", f)
@@ -327,7 +333,7 @@ func TestTheHostChoosesAmongAllEndpoints(t *testing.T) {
 			test.change(&service.Spec)
 			place := on(networkv1alpha1.GatewayShared, "172.18.0.11")
 			all := frontends(service, place, hostEndpoints(2))
-			table := desired.HostRules{Mode: place.Mode, Addresses: place.Node.Addresses, Frontends: all}.Table()
+			table := desired.HostRules{Mode: place.Mode, Addresses: nodeWith(place.Node.Addresses...), Frontends: all}.Table()
 			for _, rule := range []struct {
 				chain, address string
 				want           bool
@@ -382,7 +388,7 @@ func TestAnEndpointElsewhereThatIsNoPod(t *testing.T) {
 		networkv1alpha1.GatewayLocal: "172.18.0.2 . 6443", networkv1alpha1.GatewayShared: "",
 	} {
 		place := on(mode, "172.18.0.11")
-		table := desired.HostRules{Mode: mode, Addresses: place.Node.Addresses, Frontends: frontends(service, place, slice)}.Table()
+		table := desired.HostRules{Mode: mode, Addresses: nodeWith(place.Node.Addresses...), Frontends: frontends(service, place, slice)}.Table()
 		for _, set := range table.Sets {
 			_, masqueraded := set.Elements["172.18.0.2 . tcp . 6443"]
 			switch {
@@ -398,7 +404,7 @@ func TestAnEndpointElsewhereThatIsNoPod(t *testing.T) {
 func TestDatagramsThatGoElsewhereNow(t *testing.T) {
 	service := loadBalancer()
 	service.Spec.Ports[0].Protocol = corev1.ProtocolUDP
-	rules := desired.HostRules{Mode: networkv1alpha1.GatewayLocal, Addresses: addrs("172.18.0.11")}
+	rules := desired.HostRules{Mode: networkv1alpha1.GatewayLocal, Addresses: nodeWith(addrs("172.18.0.11")...)}
 	none := rules.UDP()
 	rules.Frontends = usable(service)
 	all := rules.UDP()
@@ -423,6 +429,7 @@ func TestFlowsMatchOnce(t *testing.T) {
 	all := usable(loadBalancer())
 	b := desired.ExternalBridge{
 		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
+		Ports: addrs("172.18.0.11", "fd00:18::11"),
 	}
 	without := len(b.Flows())
 	b.Frontends = append(all, all...)
@@ -443,6 +450,7 @@ func TestFlowsMatchOnce(t *testing.T) {
 func TestNothingLeavesWithAnotherPacket(t *testing.T) {
 	b := desired.ExternalBridge{
 		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
+		Ports:     addrs("172.18.0.11", "fd00:18::11"),
 		Frontends: usable(loadBalancer()),
 	}
 	checked := 0
@@ -466,6 +474,7 @@ func TestNothingLeavesWithAnotherPacket(t *testing.T) {
 func TestNoTunnelLeavesThroughTheRouterOrTheHost(t *testing.T) {
 	b := desired.ExternalBridge{
 		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
+		Ports: addrs("172.18.0.11", "fd00:18::11"),
 	}
 	for _, family := range []string{"udp", "udp6"} {
 		want := desired.Flow{Priority: 110, Match: "in_port=2," + family + ",tp_dst=6081", Actions: "drop"}
@@ -491,23 +500,23 @@ func TestNoTunnelLeavesThroughTheRouterOrTheHost(t *testing.T) {
 	}
 }
 
-// A host apart from the router serves clients from outside at its own addresses, except for services that must preserve the
-// clients' addresses.
-func TestApartFromTheRouter(t *testing.T) {
+// In Shared mode the host serves clients that reach it and not the router, except for services that must preserve the clients'
+// addresses. Source ranges hold there, too.
+func TestTheHostServesWhereTheRouterDoesNot(t *testing.T) {
 	service := loadBalancer()
 	for policy, want := range map[corev1.ServiceExternalTrafficPolicy]int{
 		corev1.ServiceExternalTrafficPolicyCluster: 3, corev1.ServiceExternalTrafficPolicyLocal: 0,
 	} {
 		service.Spec.ExternalTrafficPolicy = policy
 		rules := desired.HostRules{
-			Mode: networkv1alpha1.GatewayShared, Apart: true, Addresses: addrs("172.18.0.11"),
+			Mode: networkv1alpha1.GatewayShared, Addresses: nodeWith(addrs("172.18.0.11")...),
 			Frontends: usable(service),
 		}
 		for _, set := range rules.Table().Sets {
 			switch {
 			case set.Name == "outside4" && len(set.Elements) != want,
 				set.Name == "cluster4" && set.Elements["172.18.0.11 . tcp . 30080"] != "10.96.0.7 . 80",
-				set.Name == "limited4" && len(set.Elements) != want/3, set.Name == "refused4" && len(set.Elements) > 0:
+				set.Name == "limited4" && len(set.Elements) != 1, set.Name == "refused4" && len(set.Elements) > 0:
 				t.Errorf("policy %s: %s has %v", policy, set.Name, set.Elements)
 			}
 		}
@@ -538,6 +547,7 @@ func TestALinkOfItsOwn(t *testing.T) {
 // gateway router.
 func TestPodsWithRoutersOfTheirOwn(t *testing.T) {
 	b := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
+		Ports:  addrs("172.18.0.11", "fd00:18::11"),
 		Hidden: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}, Routed: addrs("10.244.0.5", "fd00:10:244::5"),
 		Watched: addrs("172.18.0.201", "fd00:18::201")}
 	for _, want := range []struct{ priority, match, actions string }{
@@ -559,4 +569,9 @@ func TestPodsWithRoutersOfTheirOwn(t *testing.T) {
 	if !slices.Contains(b.Flows(), want) {
 		t.Errorf("without the host, flow %+v is missing", want)
 	}
+}
+
+// nodeWith returns a node's addresses, at all of which ports are served.
+func nodeWith(addresses ...netip.Addr) desired.Addresses {
+	return desired.Addresses{Own: addresses, Ports: addresses}
 }

@@ -27,7 +27,8 @@ func TestHostPortsAreAtTheLoopbackToo(t *testing.T) {
 		t.Errorf("host ports are %s, want %s", got, want)
 	}
 	bridge := desired.ExternalBridge{
-		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"), Frontends: ports,
+		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
+		Ports: addrs("172.18.0.11", "fd00:18::11"), Frontends: ports,
 	}
 	for _, f := range bridge.Flows() {
 		if strings.Contains(f.Match, "127.0.0.1") {
@@ -35,7 +36,7 @@ func TestHostPortsAreAtTheLoopbackToo(t *testing.T) {
 		}
 	}
 	for _, mode := range []networkv1alpha1.GatewayMode{networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal} {
-		rules := desired.HostRules{Mode: mode, Addresses: bridge.Addresses, Frontends: ports}
+		rules := desired.HostRules{Mode: mode, Addresses: nodeWith(bridge.Addresses...), Frontends: ports}
 		if !rules.Loopback() {
 			t.Errorf("%s: Loopback is false", mode)
 		}

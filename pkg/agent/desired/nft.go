@@ -45,15 +45,14 @@ type NftSet struct {
 type HostRules struct {
 	Mode networkv1alpha1.GatewayMode
 	SNAT networkv1alpha1.SNATPolicy
-	// Apart reports whether the gateway router has its own link and addresses. Then only the host serves clients at its
-	// addresses.
-	Apart bool
-	// Addresses are the node's addresses, at which node ports are served.
-	Addresses []netip.Addr
+	// Addresses are the node's.
+	Addresses Addresses
 	// Pods are the networks of all pods.
 	Pods []netip.Prefix
 	// Egress reports whether the node's gateway router leads to the host, in Local mode.
 	Egress bool
+	// Forwards reports whether the host forwards packets of clients in Shared mode.
+	Forwards bool
 	// Reserved are destinations that are never translated, regardless of Frontends.
 	Reserved  reserved.Table
 	Frontends []Frontend
@@ -79,8 +78,9 @@ func nftFamilies() []nftFamily {
 //	           or, for externalTrafficPolicy Local, to ipam.LocalNodePorts with the client's address
 //	pods ─▶ ovn-k8s-mp0 ─▶ any other link, with its address, except with SNAT None
 //
-// If the host is apart from the gateway router, it does only the first step and hides all clients, because pods reply
-// through the router.
+// In Shared mode the host does only the first step, for clients that reach it and not the gateway router: at the node's other
+// addresses, and over other links. It hides these clients, because pods reply through the router. So it serves no frontend
+// with policy Local, unless the endpoint is its own.
 func (h HostRules) Table() NftTable {
 	isLocal := h.Mode == networkv1alpha1.GatewayLocal
 	output := NftChain{Name: "output", Type: "nat", Hook: "output", Priority: "dstnat"}
@@ -104,10 +104,7 @@ func (h HostRules) Table() NftTable {
 			prerouting.add("iifname %q %s", names.ManagementInterface, rule)
 		}
 		prerouting.Rules = append(prerouting.Rules, outside...)
-		if h.Apart {
-			postrouting.add("oifname %q %s daddr != %s ct status dnat fib saddr type != local masquerade",
-				names.ManagementInterface, f.ip, f.localBackend)
-		}
+		postrouting.Rules = append(postrouting.Rules, h.hide(f, isLocal)...)
 		prerouting.Rules = append(prerouting.Rules, f.translate("outside"))
 		filter.Rules = append(filter.Rules, f.filter()...)
 		postrouting.add("oifname %q ct status dnat %s @pods%s accept", names.ManagementInterface, f.destination(), f.suffix)
@@ -119,11 +116,24 @@ func (h HostRules) Table() NftTable {
 			postrouting.Rules = append(postrouting.Rules, h.masquerade(f)...)
 		}
 	}
-	table.Chains = []NftChain{guard(), h.forward(), output, prerouting, postrouting}
-	if isLocal || h.Apart {
-		table.Chains = append(table.Chains, filter)
-	}
+	table.Chains = []NftChain{guard(), h.forward(), output, prerouting, postrouting, filter}
 	return table
+}
+
+// hide returns the rules of one family that hide clients from pods that would not reply through the host: in Shared mode all
+// clients but the host itself, in Local mode the node's other pods.
+func (h HostRules) hide(f nftFamily, isLocal bool) []string {
+	to := fmt.Sprintf("oifname %q %s daddr != %s ct status dnat", names.ManagementInterface, f.ip, f.localBackend)
+	if !isLocal {
+		return []string{to + " fib saddr type != local masquerade"}
+	}
+	var rules []string
+	for _, network := range h.Pods {
+		if network.Addr().Is4() == f.is4 {
+			rules = append(rules, fmt.Sprintf("%s %s saddr %s masquerade", to, f.ip, network))
+		}
+	}
+	return rules
 }
 
 // spread returns the rules of one family for frontends with several endpoints among which the host chooses: for the host's own
@@ -134,7 +144,7 @@ func (h HostRules) spread(f nftFamily) (inside, outside []string) {
 		if frontend.ClusterIP.Is4() != f.is4 {
 			continue
 		}
-		for _, address := range frontend.At(h.Addresses) {
+		for _, address := range frontend.At(h.Addresses.Ports) {
 			match := fmt.Sprintf("%s daddr %s %s dport %d", f.ip, address, strings.ToLower(string(frontend.Protocol)), frontend.Port)
 			if taken[match] {
 				continue
@@ -205,7 +215,7 @@ func numbered(endpoints []netip.AddrPort) string {
 // ForwardsOutside reports whether connections from outside may go through the host to endpoints elsewhere, which requires
 // hostnet.Forward. own are the node's addresses.
 func (f Frontend) ForwardsOutside(own []netip.Addr) bool {
-	return slices.ContainsFunc(f.Outside, func(e netip.AddrPort) bool { return !slices.Contains(own, e.Addr()) })
+	return f.ByHost && slices.ContainsFunc(f.Outside, func(e netip.AddrPort) bool { return !slices.Contains(own, e.Addr()) })
 }
 
 // loopback are the addresses that the kernel keeps within the host, unless hostnet.RouteLoopback sets route_localnet for
@@ -247,10 +257,11 @@ func (h HostRules) Loopback() bool {
 }
 
 // UDPTarget is where the host sends datagrams to a destination. Text changes whenever that does. To are the destinations after
-// the translation.
+// the translation. Host reports whether the host serves clients outside, and not the gateway router.
 type UDPTarget struct {
 	Text string
 	To   []netip.AddrPort
+	Host bool
 }
 
 // UDP returns the targets of the node's UDP frontends.
@@ -260,13 +271,13 @@ func (h HostRules) UDP() map[netip.AddrPort]UDPTarget {
 		if f.Protocol != corev1.ProtocolUDP {
 			continue
 		}
-		for _, address := range f.At(h.Addresses) {
+		for _, address := range f.At(h.Addresses.Ports) {
 			at := netip.AddrPortFrom(address, f.Port)
 			if _, taken := targets[at]; taken {
 				continue
 			}
-			target := UDPTarget{To: slices.Concat(f.Inside, f.Outside),
-				Text: fmt.Sprint(h.Mode, h.Apart, f.ClusterIP, f.ClusterPort, f.Local, f.Dropped, f.Inside, f.Outside)}
+			target := UDPTarget{To: slices.Concat(f.Inside, f.Outside), Host: f.Outside != nil,
+				Text: fmt.Sprint(h.Mode, f.ClusterIP, f.ClusterPort, f.Local, f.Dropped, f.Inside, f.Outside)}
 			if f.Inside == nil || f.Outside == nil && !f.IsClusterIP {
 				target.To = append(target.To, netip.AddrPortFrom(f.ClusterIP, f.ClusterPort))
 				for _, local := range ipam.LocalNodePorts() {
@@ -322,14 +333,18 @@ func (h HostRules) masquerade(f nftFamily) []string {
 	return rules
 }
 
-// serves reports whether the host handles connections from outside to a frontend. A host apart from the router cannot
-// preserve a client's address, which policy Local requires.
+// serves reports whether the host handles connections from outside to a frontend. In Shared mode it cannot preserve a
+// client's address, which policy Local requires.
 func (h HostRules) serves(f Frontend) bool {
-	return h.Mode == networkv1alpha1.GatewayLocal || f.Outside != nil || h.Apart && !f.Local
+	return h.Mode == networkv1alpha1.GatewayLocal || f.ByHost || !f.Local
 }
 
-// sets returns the sets of one family. Outside of Local mode the host translates only its own connections, and
-// connections to its own endpoints.
+// ServedByHostAt reports whether the host serves the frontend at one of its addresses in Shared mode.
+func (f Frontend) ServedByHostAt(address netip.Addr) bool {
+	return !f.IsClusterIP && (f.ByHost || !f.Local) && slices.Contains(f.At([]netip.Addr{address}), address)
+}
+
+// sets returns the sets of one family.
 func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 	key, value := f.address+" . inet_proto . inet_service", f.address+" . inet_service"
 	cluster := NftSet{Name: "cluster" + f.suffix, Key: key, Value: value, Elements: map[string]string{}}
@@ -344,31 +359,30 @@ func (h HostRules) sets(f nftFamily, isLocal bool) []NftSet {
 			continue
 		}
 		protocol := strings.ToLower(string(frontend.Protocol))
-		for _, address := range frontend.At(h.Addresses) {
+		for _, address := range frontend.At(h.Addresses.Ports) {
 			at := fmt.Sprintf("%s . %s . %d", address, protocol, frontend.Port)
 			if _, taken := cluster.Elements[at]; taken {
 				continue // of two with the same address and port, the first one gets it
 			}
 			cluster.Elements[at] = frontend.inside()
 			for _, target := range slices.Concat(frontend.Inside, frontend.Outside) {
-				if !slices.Contains(h.Addresses, target.Addr()) {
+				if !slices.Contains(h.Addresses.Own, target.Addr()) {
 					beyond.Elements[nftDestination(target, protocol)] = ""
 				}
 			}
 			if frontend.Pod {
 				pods.Elements[nftDestination(netip.AddrPortFrom(frontend.ClusterIP, frontend.ClusterPort), protocol)] = ""
 			}
-			if frontend.IsClusterIP || address.IsLoopback() || !h.serves(frontend) {
+			if frontend.IsClusterIP || address.IsLoopback() {
 				continue
 			}
-			outside.Elements[at] = frontend.outside(f)
+			if h.serves(frontend) {
+				outside.Elements[at] = frontend.outside(f)
+			}
 			if isLocal && frontend.Local { // clients keep their address
 				for _, target := range frontend.Outside {
 					pods.Elements[nftDestination(target, protocol)] = ""
 				}
-			}
-			if !isLocal && !h.Apart {
-				continue
 			}
 			if frontend.Dropped {
 				refused.Elements[at] = ""

@@ -151,9 +151,12 @@ func addPort(u *unit.Unit, bridgeUUID, name, key string, iface *vswitchdb.Interf
 	u.Members = append(u.Members, unit.Membership{Parent: bridge, Column: "ports", Element: port.UUID})
 }
 
+// ManagementPortKey is the key of ManagementPort's unit.
+func ManagementPortKey() unit.Key { return unit.NewKey(KindNode, "management-port") }
+
 // ManagementPort returns the unit with the host's port on br-int. It is empty until the operator has assigned a MAC.
 func ManagementPort(node string, spec networkv1alpha1.NodeNetworkSpec, mtu int, bridgeUUID string) unit.Unit {
-	u := unit.Unit{Key: unit.NewKey(KindNode, "management-port")}
+	u := unit.Unit{Key: ManagementPortKey()}
 	if spec.ManagementPort.MACAddress == "" {
 		return u
 	}

@@ -58,6 +58,7 @@ func TestReservedFrontendsAreLeftOut(t *testing.T) {
 func TestReservedPortsPassConntrack(t *testing.T) {
 	b := desired.ExternalBridge{
 		Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
+		Ports:    addrs("172.18.0.11", "fd00:18::11"),
 		Reserved: reservations(),
 	}
 	flows := b.Flows()

@@ -25,6 +25,9 @@ func StripSlice(s *discoveryv1.EndpointSlice, node string) *discoveryv1.Endpoint
 	kept := &discoveryv1.EndpointSlice{AddressType: s.AddressType}
 	kept.Namespace, kept.Name, kept.UID, kept.ResourceVersion = s.Namespace, s.Name, s.UID, s.ResourceVersion
 	kept.Labels = map[string]string{discoveryv1.LabelServiceName: s.Labels[discoveryv1.LabelServiceName]}
+	if cause := s.Annotations[corev1.EndpointsLastChangeTriggerTime]; cause != "" {
+		kept.Annotations = map[string]string{corev1.EndpointsLastChangeTriggerTime: cause}
+	}
 	merged := map[string]int{} // index in kept.Endpoints
 	for i := range s.Endpoints {
 		e := strip(&s.Endpoints[i])

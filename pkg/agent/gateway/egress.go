@@ -10,6 +10,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/agent/repairs"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -37,14 +38,24 @@ func (r *Gateway) applyEgress(ctx context.Context, spec networkv1alpha1.NodeNetw
 		return fmt.Errorf("ovs-vswitchd has not made %s yet", names.EgressInterface), nil
 	}
 	pods := families(spec)
-	if err := hostnet.Apply(names.EgressInterface, desired.EgressHost(answers.All(), pods.IPv4, pods.IPv6)); err != nil {
+	host := desired.EgressHost(answers.All(), pods.IPv4, pods.IPv6)
+	host.MTU, host.MAC = int(spec.MTU), desired.EgressMAC()
+	if err := r.ApplyHost(ctx, names.EgressInterface, desired.EgressKey(), host); err != nil {
 		return nil, err
 	}
 	leaves := maps.Clone(answers) // not by the link outside, which the main table chooses
 	maps.DeleteFunc(leaves, func(address netip.Addr, by string) bool {
 		return by == link.Name || !slices.Contains(r.outside.carried, address)
 	})
-	return nil, hostnet.RouteSources(leaves)
+	return nil, r.routeSources(leaves)
+}
+
+// routeSources leads the packets with these sources by their links.
+func (r *Gateway) routeSources(leaves desired.Answers) error {
+	done, err := hostnet.RouteSources(leaves)
+	r.Repairs.Note(repairs.Object{Kind: repairs.Routes, Name: "the routes of tables from 840000"}, done.Routes, done.WroteRoutes, err)
+	r.Repairs.Note(repairs.Object{Kind: repairs.Rules, Name: "the rules of priority 8400"}, leaves.String(), done.WroteRules, err)
+	return err
 }
 
 // removeEgress removes the port and the host's routes of Local mode.
@@ -53,7 +64,7 @@ func (r *Gateway) removeEgress(ctx context.Context) error {
 	if _, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Interface{Name: names.EgressInterface}); !ok {
 		return nil
 	}
-	if err := hostnet.RouteSources(nil); err != nil {
+	if err := r.routeSources(nil); err != nil {
 		return err
 	}
 	return r.OVS.Apply(ctx, unit.Unit{Key: desired.EgressKey()})

@@ -17,6 +17,7 @@ import (
 // frontends returns what clients outside can connect to at this node: services, and attached pods with host ports.
 func (r *Gateway) frontends(table reserved.Table) []desired.Frontend {
 	services, _ := r.Services.frontends()
+	services = desired.WithLoopback(services, r.addresses.Own, table.Networks)
 	return desired.Unreserved(append(services, desired.HostPorts(r.attached(r.outside.bindings))...), table)
 }
 
@@ -60,15 +61,15 @@ func (r *Gateway) attached(bindings []*sbdb.PortBinding) []*sbdb.PortBinding {
 	})
 }
 
-// reserved returns the destinations that no service or host port of this node may use. addresses are this node's.
-func (r *Gateway) reserved(spec networkv1alpha1.NodeNetworkSpec, addresses []netip.Addr) reserved.Table {
+// reserved returns the destinations that no service or host port of this node may use.
+func (r *Gateway) reserved(spec networkv1alpha1.NodeNetworkSpec) reserved.Table {
 	table := reserved.Table{
 		Ports: reserved.Defaults(), Nodes: maps.Clone(r.outside.nodes), Networks: desired.Prefixes(spec.ClusterSubnets),
 	}
 	if table.Nodes == nil {
 		table.Nodes = map[netip.Addr]string{}
 	}
-	for _, address := range addresses {
+	for _, address := range r.addresses.Own {
 		table.Nodes[address] = r.Node
 	}
 	cluster := desired.Prefixes(spec.ServiceSubnets)

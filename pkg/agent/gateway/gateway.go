@@ -15,8 +15,10 @@ import (
 	"github.com/weft-network/weft/pkg/agent/attach"
 	"github.com/weft-network/weft/pkg/agent/bindings"
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/agent/hostnet"
 	"github.com/weft-network/weft/pkg/agent/nftables"
 	"github.com/weft-network/weft/pkg/agent/openflow"
+	"github.com/weft-network/weft/pkg/agent/repairs"
 	"github.com/weft-network/weft/pkg/agent/toobig"
 	"github.com/weft-network/weft/pkg/agent/uplink"
 	"github.com/weft-network/weft/pkg/facts"
@@ -37,7 +39,9 @@ type Gateway struct {
 	Attachments *attach.Attachments
 	Sandboxes   *attach.Sandboxes // nil: no sandbox counts as lost
 	Services    *Services
+	Health      *ProxyHealth
 	TooBig      *toobig.Relay
+	Repairs     *repairs.Ledger
 	// Configured are the databases and the API server from this process' configuration. Listens are the ports of its own
 	// listeners.
 	Configured []reserved.Destination
@@ -50,14 +54,16 @@ type Gateway struct {
 	// After enqueues a reconciliation after a time.
 	After func(time.Duration)
 
-	outside  *outside
-	uplinks  *uplinks
-	hops     hops
-	physical physical
-	moves    string // the move of a link that this reconciliation requests
+	outside   *outside
+	uplinks   *uplinks
+	hops      hops
+	physical  physical
+	addresses desired.Addresses
+	moves     string               // the move of a link that this reconciliation requests
+	remade    map[string]time.Time // when ApplyHost had a link made again, by its name
 	// effective are the settings of the last way outside. The zero value means that there was none yet.
 	effective networkv1alpha1.NodeGateway
-	tunnels   atomic.Pointer[tunnels]
+	tunnels   atomic.Pointer[[]string]
 }
 
 // Init must be called before any other method. switchDir is the run directory of ovs-vswitchd. A nil mover leaves links
@@ -74,30 +80,13 @@ func (r *Gateway) Begin() { r.moves = "" }
 // request.
 func (r *Gateway) Move() string { return r.moves }
 
-// tunnels are the networks of spec.encapsulation, and the links that have encapsulation addresses.
-type tunnels struct {
-	networks []netip.Prefix
-	links    []string
-}
-
-// SetTunnels records what must be watched for tunnels: spec.encapsulation.networks, and the links with encapsulation
-// addresses.
-func (r *Gateway) SetTunnels(networks []netip.Prefix, links []string) {
-	r.tunnels.Store(&tunnels{networks, links})
-}
-
-// TunnelNetworks returns the networks in which addresses must be watched. Any goroutine may call it.
-func (r *Gateway) TunnelNetworks() []netip.Prefix {
-	if t := r.tunnels.Load(); t != nil {
-		return t.networks
-	}
-	return nil
-}
+// SetTunnels records which links have encapsulation addresses. They must be watched.
+func (r *Gateway) SetTunnels(links []string) { r.tunnels.Store(&links) }
 
 // Links returns the host's links whose changes must be watched. Any goroutine may call it.
 func (r *Gateway) Links() (named []string) {
 	if t := r.tunnels.Load(); t != nil {
-		named = append(named, t.links...)
+		named = append(named, *t...)
 	}
 	for _, link := range []*atomic.Value{&r.outside.link, &r.outside.wanted} {
 		if name, _ := link.Load().(string); name != "" {
@@ -123,9 +112,13 @@ type outside struct {
 	wanted atomic.Value // a string: the name of the link that spec wants
 	// leadsToHost is whether the host has a port to the gateway router, in Local mode.
 	leadsToHost atomic.Bool
+	forwards    bool         // the host forwards packets of clients in Shared mode
 	further     atomic.Value // []string: the host's other links that may have egress IPs
 	bridges     map[string]*openflow.Bridge
 	table       nftables.Table
+	firewall    nftables.Firewall
+	guards      *nftables.Guards
+	drops       error                                // of firewalls that drop packets of pods
 	udp         map[netip.AddrPort]desired.UDPTarget // the table's translations of UDP destinations; nil: unknown
 	// reserved are the destinations that no host port may use; nil: not computed yet.
 	reserved atomic.Pointer[reserved.Table]
@@ -146,7 +139,7 @@ type outside struct {
 func (o *outside) leadsThroughPort() bool { return o.egress || len(o.balanced) > 0 }
 
 func newOutside(runDir string) *outside {
-	return &outside{runDir: runDir, bridges: map[string]*openflow.Bridge{}}
+	return &outside{runDir: runDir, bridges: map[string]*openflow.Bridge{}, guards: nftables.NewGuards()}
 }
 
 // bridge returns the Bridge with that name. It is kept, because it compares the flows with its last write.
@@ -155,6 +148,25 @@ func (o *outside) bridge(name string) *openflow.Bridge {
 		o.bridges[name] = openflow.New(o.runDir, name)
 	}
 	return o.bridges[name]
+}
+
+// readAddresses reads the node's addresses from its host, and reports the addresses that the operator does not find elsewhere.
+func (r *Gateway) readAddresses(node *corev1.Node, w way, found bool, status *networkv1alpha1.NodeNetworkStatus) error {
+	links, err := hostnet.Addresses()
+	if err != nil {
+		return err
+	}
+	internal := desired.InternalIPs(node)
+	known := internal
+	switch {
+	case found:
+		known = append(known, gatewayAddresses(w.found)...)
+	case status.Gateway != nil:
+		known = append(known, gatewayAddresses(*status.Gateway)...)
+	}
+	r.addresses = desired.NewAddresses(known, links, w.spec, internal)
+	status.HostAddresses = r.addresses.Reported(known)
+	return nil
 }
 
 // Apply makes the node's connection to the outside match spec. It changes nothing until the operator has set the mode.
@@ -175,27 +187,45 @@ func (r *Gateway) Apply(
 		stage.Reason = networkv1alpha1.ReasonNotReady
 		stage.Err = errors.New("the host ports of pods are not read yet: the OVN southbound database is not connected")
 	default:
+		r.Health.begin()
 		w, found, refused := r.choose(ctx, node, spec, ovs.ExternalIDs, status.Gateway)
+		if err := r.readAddresses(node, w, found, status); err != nil {
+			stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
+			return stage
+		}
 		place := desired.Place{Mode: w.spec.Gateway.Mode, Pods: desired.Prefixes(spec.ClusterSubnets), Node: facts.ServiceNode{
-			Name: r.Node, Zone: node.Labels[corev1.LabelTopologyZone], Addresses: desired.InternalIPs(node)}}
+			Name: r.Node, Zone: node.Labels[corev1.LabelTopologyZone], Addresses: r.addresses.Own}}
 		if err := r.Services.at(ctx, place); err != nil {
 			stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
 			return stage
 		}
 		if found {
-			stage.Reason, stage.Err = r.follow(ctx, node, w, ovs.ExternalIDs, status)
+			stage.Reason, stage.Err = r.follow(ctx, w, ovs.ExternalIDs, status)
 		} else if spec.Gateway.Mode == networkv1alpha1.GatewayShared && r.OVS.Connected() && !isUnderWay(refused) {
 			status.Gateway = nil
 		}
 		// The host's own connections must not wait for the link outside.
-		if err := r.applyRules(ctx, node, w.spec, status.Gateway); err != nil && stage.Err == nil {
+		err := errors.Join(r.applyRules(ctx, w.spec), r.applyGuards())
+		if found && err == nil && stage.Err == nil {
+			r.Health.done(familyNames(families(spec)))
+		}
+		if err != nil && stage.Err == nil {
 			stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
+		}
+		if err := r.addresses.CheckPorts(w.spec); err != nil && stage.Err == nil {
+			stage.Reason, stage.Err = networkv1alpha1.ReasonNoPortAddress, err
 		}
 		if refused != nil {
 			stage.Err = errors.Join(refused, stage.Err)
 			if stage.Reason != networkv1alpha1.ReasonHostError && stage.Reason != networkv1alpha1.ReasonDatabaseError { // are retried
 				stage.Reason = reasonOfOutside(refused)
 			}
+		}
+		if r.outside.drops != nil && stage.Err == nil {
+			stage.Reason, stage.Err = networkv1alpha1.ReasonForwardingBlocked, r.outside.drops
+		}
+		if contested := r.Repairs.Contested(); contested != nil && stage.Err == nil {
+			stage.Reason, stage.Err = networkv1alpha1.ReasonForeignChanges, contested
 		}
 	}
 	return stage

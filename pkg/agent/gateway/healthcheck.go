@@ -17,8 +17,10 @@ import (
 const healthTimeout = 5 * time.Second
 
 // HealthChecks serves the services' healthCheckNodePorts as kube-proxy does: 200 if this node has endpoints of the
-// service, and 503 otherwise.
+// service and the node's services are programmed, and 503 otherwise.
 type HealthChecks struct {
+	healthy func() bool // whether the node's services are programmed
+
 	mu     sync.Mutex
 	byName map[types.NamespacedName]*healthCheck
 	ended  bool
@@ -26,17 +28,18 @@ type HealthChecks struct {
 
 // healthCheck is the health check of one service.
 type healthCheck struct {
-	name   types.NamespacedName
-	port   int32
-	server *http.Server
+	name    types.NamespacedName
+	port    int32
+	server  *http.Server
+	healthy func() bool
 
 	mu    sync.Mutex
 	ready int
 }
 
-// NewHealthChecks returns HealthChecks without a service.
-func NewHealthChecks() *HealthChecks {
-	return &HealthChecks{byName: map[types.NamespacedName]*healthCheck{}}
+// NewHealthChecks returns HealthChecks without a service. healthy reports whether the node's services are programmed.
+func NewHealthChecks(healthy func() bool) *HealthChecks {
+	return &HealthChecks{healthy: healthy, byName: map[types.NamespacedName]*healthCheck{}}
 }
 
 // set makes the service's health check at the port report that many ready endpoints on this node. Port 0 removes the
@@ -55,7 +58,7 @@ func (h *HealthChecks) set(name types.NamespacedName, port int32, ready int) err
 		check = nil
 	}
 	if check == nil && !h.ended {
-		check = &healthCheck{name: name, port: port}
+		check = &healthCheck{name: name, port: port, healthy: h.healthy}
 		if err := check.listen(); err != nil {
 			return fmt.Errorf("health check port %d: %w", port, err)
 		}
@@ -121,13 +124,13 @@ type healthAnswer struct {
 // ServeHTTP implements http.Handler.
 func (c *healthCheck) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	c.mu.Lock()
-	answer := healthAnswer{LocalEndpoints: c.ready, ServiceProxyHealthy: true}
+	answer := healthAnswer{LocalEndpoints: c.ready, ServiceProxyHealthy: c.healthy()}
 	c.mu.Unlock()
 	answer.Service.Namespace, answer.Service.Name = c.name.Namespace, c.name.Name
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("X-Load-Balancing-Endpoint-Weight", strconv.Itoa(answer.LocalEndpoints))
-	if answer.LocalEndpoints == 0 {
+	if answer.LocalEndpoints == 0 || !answer.ServiceProxyHealthy {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	_ = json.NewEncoder(w).Encode(answer) // fails if the client has disconnected

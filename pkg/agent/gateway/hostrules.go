@@ -2,49 +2,106 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 
-	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
+	"github.com/weft-network/weft/pkg/agent/nftables"
+	"github.com/weft-network/weft/pkg/agent/repairs"
+	"github.com/weft-network/weft/pkg/agent/uplink"
+	"github.com/weft-network/weft/pkg/cni"
 	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
+// What is repaired: the host's nftables table, the guards of pods' interfaces, and rules in the chain of iptables.
+var (
+	nftTable    = repairs.Object{Kind: repairs.Nftables, Name: "table inet " + nftables.Name + " of nftables"}
+	guardTable  = repairs.Object{Kind: repairs.Nftables, Name: "table netdev " + cni.GuardTable + " of nftables"}
+	acceptRules = repairs.Object{Kind: repairs.Firewall, Name: "the rules that let pods pass chain FORWARD of iptables"}
+)
+
 // applyRules writes the host's nftables table.
-func (r *Gateway) applyRules(
-	ctx context.Context, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, gateway *networkv1alpha1.NodeGatewayStatus,
-) error {
+func (r *Gateway) applyRules(ctx context.Context, spec networkv1alpha1.NodeNetworkSpec) error {
 	rules := desired.HostRules{
-		Mode: spec.Gateway.Mode, SNAT: spec.Gateway.SNAT, Addresses: desired.InternalIPs(node),
-		Pods: desired.Prefixes(spec.ClusterSubnets), Apart: isApart(spec.Gateway),
-		Egress: spec.Gateway.Mode == networkv1alpha1.GatewayLocal && r.outside.leadsThroughPort(),
+		Mode: spec.Gateway.Mode, SNAT: spec.Gateway.SNAT, Addresses: r.addresses, Pods: desired.Prefixes(spec.ClusterSubnets),
+		Egress:   spec.Gateway.Mode == networkv1alpha1.GatewayLocal && r.outside.leadsThroughPort(),
+		Forwards: r.outside.forwards,
 	}
-	if gateway != nil {
-		rules.Addresses = append(rules.Addresses, gatewayAddresses(*gateway)...)
-	}
-	rules.Reserved = r.reserved(spec, rules.Addresses)
+	rules.Reserved = r.reserved(spec)
 	r.outside.reserved.Store(&rules.Reserved)
 	rules.Frontends = r.frontends(rules.Reserved)
-	if _, err := r.outside.table.Apply(ctx, rules.Table()); err != nil {
+	table := rules.Table()
+	changed, err := r.outside.table.Apply(ctx, table)
+	r.Repairs.Note(nftTable, table, changed, err)
+	if err != nil {
+		return err
+	}
+	if err := r.applyFirewall(rules.Forwarding()); err != nil {
 		return err
 	}
 	if rules.Loopback() { // after the table, which protects what this opens
-		if err := hostnet.RouteLoopback(names.ManagementInterface); err != nil {
+		wrote, err := hostnet.RouteLoopback(names.ManagementInterface)
+		r.Repairs.Note(repairs.Object{Kind: repairs.Sysctls, Name: "route_localnet of " + names.ManagementInterface}, true, wrote, err)
+		if err != nil {
 			return err
 		}
 	}
-	udp, err := rules.UDP(), error(nil)
+	udp := rules.UDP()
 	if r.outside.udp == nil { // after its start, the agent has no earlier translations to compare with
-		err = hostnet.ForgetOtherUDP(udp)
+		if err := hostnet.ForgetUDP(udp); err != nil {
+			return err
+		}
 	} else {
-		err = hostnet.ForgetUDP(desired.Changed(r.outside.udp, udp))
+		r.Services.stale.add(desired.StaleWays(desired.Changed(r.outside.udp, udp), r.outside.udp, udp))
 	}
-	if err == nil {
-		r.outside.udp = udp
-	}
+	r.outside.udp = udp
+	return r.removeStale(ctx)
+}
+
+// applyFirewall lets packets of pods pass the host's firewalls.
+func (r *Gateway) applyFirewall(want desired.Forwarding) error {
+	outcome, err := r.outside.firewall.Apply(want)
+	r.Repairs.Note(acceptRules, outcome.Rules, outcome.Changed, err)
+	r.outside.drops = outcome.Drops
 	return err
+}
+
+// applyGuards restores the guards of pods' interfaces and moved links, which only the userspace datapath has.
+func (r *Gateway) applyGuards() error {
+	if r.Datapath != networkv1alpha1.DatapathNetdev || !r.Attachments.Ready() {
+		return nil
+	}
+	changed, err := r.outside.guards.Apply(r.reguard)
+	if errors.Is(err, uplink.ErrBusy) {
+		return nil // the end of the move enqueues the node
+	}
+	r.Repairs.Note(guardTable, true, changed, err)
+	return err
+}
+
+func (r *Gateway) reguard() (changed bool, err error) {
+	var devices []string
+	for _, a := range r.Attachments.All() {
+		devices = append(devices, a.HostName)
+	}
+	if changed, err = cni.Reguard(devices); err != nil || r.uplinks.mover == nil {
+		return changed, err
+	}
+	moved, err := r.uplinks.mover.Reguard()
+	return changed || moved, err
+}
+
+// WatchRules enqueues the node when another program changes the host's nftables table, or what a firewall of the host does with
+// forwarded packets. It returns when ctx ends.
+func (r *Gateway) WatchRules(ctx context.Context) error {
+	return nftables.Watch(ctx, ctrl.Log.WithName("nftables"),
+		nftables.Watched{Object: &r.outside.table, Changed: func(process string) { r.Repairs.Changed(nftTable, process) }},
+		nftables.Watched{Object: r.outside.guards, Changed: func(process string) { r.Repairs.Changed(guardTable, process) }},
+		nftables.Watched{Object: &r.outside.firewall, Changed: func(process string) { r.Repairs.Changed(acceptRules, process) }})
 }
 
 // isApart reports whether the gateway router has a link of its own that the host does not use.

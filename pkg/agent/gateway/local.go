@@ -17,7 +17,7 @@ func (r *Gateway) applyLocal(ctx context.Context, w way, ids map[string]string, 
 	if row, err := r.bridgeOf(ctx, link.Name); err == nil {
 		r.outside.bridge(row.Name) // may still have flows of Shared mode
 	}
-	if err := hostnet.Forward(link.Name, families(spec)); err != nil {
+	if err := r.forward(link.Name, families(spec)); err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}
 	if reason, err := r.leaveBridge(ctx, ids, ""); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -77,20 +78,24 @@ func without(keys ...string) labels.Selector {
 type Services struct {
 	reader  balance.Reader
 	checks  *HealthChecks
+	health  *ProxyHealth
 	events  events.EventRecorder
 	changed func()
 
 	mu     sync.Mutex
-	byName map[types.NamespacedName][]desired.Frontend // nil: not read yet
+	byName map[types.NamespacedName][]desired.Frontend                  // nil: not read yet
+	udp    map[types.NamespacedName]map[netip.AddrPort][]netip.AddrPort // desired.UDPBackends of services that have some
 	place  desired.Place
 	// servers are the API servers, from the endpoints of their service.
 	servers []reserved.Destination
+
+	stale staleEntries
 }
 
 // NewServices returns the services of a node. changed is called when the frontends or the API servers change.
-func NewServices(c client.Reader, checks *HealthChecks, recorder events.EventRecorder, node string, changed func()) *Services {
-	return &Services{reader: balance.Reader{Reader: c}, checks: checks, events: recorder, changed: changed,
-		place: desired.Place{Node: facts.ServiceNode{Name: node}}}
+func NewServices(c client.Reader, health *ProxyHealth, recorder events.EventRecorder, node string, changed func()) *Services {
+	return &Services{reader: balance.Reader{Reader: c}, checks: NewHealthChecks(health.isHealthy), health: health, events: recorder,
+		changed: changed, place: desired.Place{Node: facts.ServiceNode{Name: node}}}
 }
 
 // apiServer is the Service whose endpoints are the API servers.
@@ -124,7 +129,7 @@ func (s *Services) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	frontends, err := s.frontendsOf(ctx, req.NamespacedName, service)
+	frontends, udp, err := s.frontendsOf(ctx, req.NamespacedName, service)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -135,33 +140,37 @@ func (s *Services) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	s.mu.Lock()
 	differs := !reflect.DeepEqual(s.byName[req.NamespacedName], frontends) || !slices.Equal(s.servers, servers)
 	s.servers = servers
-	if len(frontends) == 0 {
-		delete(s.byName, req.NamespacedName)
-	} else {
-		s.byName[req.NamespacedName] = frontends
-	}
+	put(s.byName, req.NamespacedName, frontends, len(frontends) > 0)
+	stale := desired.StaleBackends(s.udp[req.NamespacedName], udp)
+	put(s.udp, req.NamespacedName, udp, len(udp) > 0)
 	s.mu.Unlock()
-	if differs {
+	s.stale.keep(udp)
+	s.stale.add(stale)
+	var endpoints []discoveryv1.EndpointSlice
+	if service != nil {
+		if endpoints, err = s.reader.Endpoints(ctx, service); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	s.health.queue(req.NamespacedName, balance.NewestCause(endpoints), differs)
+	if differs || len(stale) > 0 {
 		s.changed()
 	}
-	return ctrl.Result{}, s.check(ctx, req.NamespacedName, service)
+	return ctrl.Result{}, s.check(req.NamespacedName, service, endpoints)
 }
 
 // check updates the health check of a service. service is nil if it does not exist.
-func (s *Services) check(ctx context.Context, name types.NamespacedName, service *corev1.Service) error {
+func (s *Services) check(name types.NamespacedName, service *corev1.Service, endpoints []discoveryv1.EndpointSlice) error {
 	if service == nil {
 		s.checks.forget(name)
+		s.health.forget(name)
 		return nil
-	}
-	endpoints, err := s.reader.Endpoints(ctx, service)
-	if err != nil {
-		return err
 	}
 	s.mu.Lock()
 	node := s.place.Node.Name
 	s.mu.Unlock()
 	parsed, _ := facts.ParseService(service, nil, nil)
-	err = s.checks.set(name, parsed.HealthCheckPort, facts.ReadyOn(endpoints, node))
+	err := s.checks.set(name, parsed.HealthCheckPort, facts.ReadyOn(endpoints, node))
 	if err != nil {
 		s.events.Eventf(service, nil, corev1.EventTypeWarning, "HealthCheckPortTaken", "Balance", "node %s: %v; it is tried again", node, err)
 	}
@@ -183,25 +192,33 @@ func (s *Services) read(ctx context.Context) error {
 	if err := s.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list services: %w", err)
 	}
-	all := map[types.NamespacedName][]desired.Frontend{}
+	all, allUDP := map[types.NamespacedName][]desired.Frontend{}, map[types.NamespacedName]map[netip.AddrPort][]netip.AddrPort{}
 	for i := range list.Items {
 		name := client.ObjectKeyFromObject(&list.Items[i])
-		frontends, err := s.frontendsOf(ctx, name, &list.Items[i])
+		frontends, udp, err := s.frontendsOf(ctx, name, &list.Items[i])
 		if err != nil {
 			return err
 		}
-		if len(frontends) > 0 {
-			all[name] = frontends
-		}
+		put(all, name, frontends, len(frontends) > 0)
+		put(allUDP, name, udp, len(udp) > 0)
 	}
 	servers, err := s.listServers(ctx)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.byName, s.servers = all, servers
+	s.byName, s.udp, s.servers = all, allUDP, servers
 	s.mu.Unlock()
 	return nil
+}
+
+// put sets or deletes an element.
+func put[V any](m map[types.NamespacedName]V, name types.NamespacedName, value V, present bool) {
+	if present {
+		m[name] = value
+	} else {
+		delete(m, name)
+	}
 }
 
 // listServers reads the addresses of the API servers.
@@ -225,23 +242,25 @@ func (s *Services) apiServers() []reserved.Destination {
 	return s.servers
 }
 
-// frontendsOf computes the frontends of a service. service is nil if it does not exist.
-func (s *Services) frontendsOf(ctx context.Context, name types.NamespacedName, service *corev1.Service) ([]desired.Frontend, error) {
+// frontendsOf computes the frontends of a service, and desired.UDPBackends. service is nil if it does not exist.
+func (s *Services) frontendsOf(ctx context.Context, name types.NamespacedName, service *corev1.Service) (
+	[]desired.Frontend, map[netip.AddrPort][]netip.AddrPort, error,
+) {
 	if service == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	stripped, err := s.reader.Endpoints(ctx, service)
 	if err != nil {
-		return nil, fmt.Errorf("service %s: list its endpoints: %w", name, err)
+		return nil, nil, fmt.Errorf("service %s: list its endpoints: %w", name, err)
 	}
 	s.mu.Lock()
 	place := s.place
 	s.mu.Unlock()
 	parsed, _ := facts.ParseService(service, desired.Unmerged(stripped), nil)
 	if _, _, err := s.reader.Yield(ctx, service, &parsed); err != nil { // the operator reports what it refuses
-		return nil, fmt.Errorf("service %s: read who has its addresses: %w", name, err)
+		return nil, nil, fmt.Errorf("service %s: read who has its addresses: %w", name, err)
 	}
-	return desired.Frontends(parsed, place), nil
+	return desired.Frontends(parsed, place), desired.UDPBackends(parsed, place.Node.Name), nil
 }
 
 func (s *Services) isRead() bool {
@@ -302,6 +321,9 @@ func (s *Services) Register(ctx context.Context, mgr ctrl.Manager) error {
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: endpointsChanged})).
 		Complete(s)
 }
+
+// Checks serves the health checks of services until its context ends.
+func (s *Services) Checks(ctx context.Context) error { return s.checks.Run(ctx) }
 
 // Run reads the services once, because a cluster without services causes no reconciliation.
 func (s *Services) Run(mgr ctrl.Manager) func(context.Context) error {

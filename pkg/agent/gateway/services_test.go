@@ -76,7 +76,7 @@ func TestAnAddressHasOneOwner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := cluster(t, c.objects...)
-			s := NewServices(api, NewHealthChecks(), events.NewFakeRecorder(9), "n1", func() {})
+			s := NewServices(api, newHealth(), events.NewFakeRecorder(9), "n1", func() {})
 			if err := s.read(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestAnAddressHasOneOwner(t *testing.T) {
 
 	older := service("b", 100, "10.96.0.8", "192.0.2.9")
 	api := cluster(t, service("a", 200, "10.96.0.7", "192.0.2.9"), older)
-	s := NewServices(api, NewHealthChecks(), events.NewFakeRecorder(9), "n1", func() {})
+	s := NewServices(api, newHealth(), events.NewFakeRecorder(9), "n1", func() {})
 	if err := s.read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -116,8 +116,8 @@ func TestATakenHealthCheckPort(t *testing.T) {
 	web := service("web", 100, "10.96.0.7")
 	web.Spec.Type, web.Spec.ExternalTrafficPolicy = corev1.ServiceTypeLoadBalancer, corev1.ServiceExternalTrafficPolicyLocal
 	web.Spec.HealthCheckNodePort = int32(port)
-	recorder, checks := events.NewFakeRecorder(9), NewHealthChecks()
-	s := NewServices(cluster(t, web), checks, recorder, "n1", func() {})
+	recorder := events.NewFakeRecorder(9)
+	s := NewServices(cluster(t, web), newHealth(), recorder, "n1", func() {})
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(web)}
 	if _, err := s.Reconcile(t.Context(), request); err == nil || !strings.Contains(err.Error(), fmt.Sprint("port ", port)) {
 		t.Errorf("a taken port: %v", err)
@@ -135,7 +135,7 @@ func TestATakenHealthCheckPort(t *testing.T) {
 	if err != nil || answer.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("the health check answers %v, %v", answer, err)
 	}
-	checks.forget(request.NamespacedName)
+	s.checks.forget(request.NamespacedName)
 }
 
 // Each field of a slice that decides about a backend is noticed, and no other.

@@ -7,12 +7,13 @@ import (
 	"net/netip"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
 	"github.com/weft-network/weft/pkg/agent/openflow"
+	"github.com/weft-network/weft/pkg/agent/repairs"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -20,15 +21,23 @@ import (
 
 // applyShared shares the bridge between the gateway router and the host. The flows come before the mapping, which makes
 // ovn-controller connect the router. The mapping comes before the status, from which the operator builds the router.
-func (r *Gateway) applyShared(ctx context.Context, node *corev1.Node, w way, ids map[string]string,
+func (r *Gateway) applyShared(ctx context.Context, w way, ids map[string]string,
 	status *networkv1alpha1.NodeNetworkStatus) (string, error) {
 	bridge, spec, found := w.bridge, w.spec, w.found
-	facts := r.externalFacts(bridge, node, spec, found)
-	if _, err := r.outside.bridge(bridge.name).Apply(facts.Flows()); errors.Is(err, openflow.ErrAbsent) {
+	facts, of := r.externalFacts(bridge, spec, found), r.outside.bridge(bridge.name)
+	flows, object := facts.Flows(), flowsOf(bridge.name)
+	changed, err := of.Apply(flows)
+	r.Repairs.Note(object, flows, changed, err)
+	if errors.Is(err, openflow.ErrAbsent) {
 		return networkv1alpha1.ReasonDatabaseUnavailable, err
 	} else if err != nil {
 		return networkv1alpha1.ReasonHostError, fmt.Errorf("bridge %s: %w", bridge.name, err)
 	}
+	of.Follow(r.Running, func() { r.Repairs.Changed(object, "") }, func(err error) {
+		ctrl.Log.WithName("gateway").Info("cannot follow the bridge's flows; comparing them again in a minute",
+			"bridge", bridge.name, "reason", err.Error())
+		r.uplinks.later()
+	})
 	if reason, err := r.leaveBridge(ctx, ids, bridge.name); err != nil {
 		return reason, err
 	}
@@ -57,37 +66,66 @@ func (r *Gateway) applyShared(ctx context.Context, node *corev1.Node, w way, ids
 	return "", nil
 }
 
+// flowsOf returns a bridge's flows as an object of repairs.
+func flowsOf(bridge string) repairs.Object {
+	return repairs.Object{Kind: repairs.Flows, Name: "the flows of bridge " + bridge}
+}
+
 // forwardShared lets the host forward packets from outside if a frontend needs that.
 func (r *Gateway) forwardShared(spec networkv1alpha1.NodeNetworkSpec, linkName string, facts desired.ExternalBridge) error {
+	r.outside.forwards = false
 	if isApart(spec.Gateway) {
-		return forwardApart(spec)
+		return r.forwardApart(spec)
+	}
+	for _, l := range r.addresses.Links {
+		// The host serves ports at addresses that the gateway router does not have.
+		serves := func(f desired.Frontend) bool { return f.ServedByHostAt(l.Address) }
+		if slices.Contains(facts.Addresses, l.Address) || !slices.ContainsFunc(facts.Frontends, serves) {
+			continue
+		}
+		family := hostnet.Families{IPv4: l.Address.Is4(), IPv6: l.Address.Is6()}
+		if err := errors.Join(r.forward(l.Link, family), r.forward(linkName, family)); err != nil {
+			return err
+		}
 	}
 	if slices.ContainsFunc(facts.Frontends, func(f desired.Frontend) bool { return f.ForwardsOutside(facts.Addresses) }) {
-		return hostnet.Forward(linkName, families(spec))
+		return r.forward(linkName, families(spec))
 	}
 	return nil
 }
 
 // forwardApart lets the host serve clients over links that the gateway router does not use.
-func forwardApart(spec networkv1alpha1.NodeNetworkSpec) error {
+func (r *Gateway) forwardApart(spec networkv1alpha1.NodeNetworkSpec) error {
 	link, err := hostnet.OutsideOf("")
 	if errors.Is(err, hostnet.ErrNoDefaultRoute) {
 		return nil // no clients come over other links
 	} else if err != nil {
 		return err
 	}
-	return hostnet.Forward(link.Name, families(spec))
+	return r.forward(link.Name, families(spec))
+}
+
+// forward lets the host forward.
+func (r *Gateway) forward(linkName string, of hostnet.Families) error {
+	r.outside.forwards = true
+	wrote, err := hostnet.Forward(linkName, of)
+	object := repairs.Object{Kind: repairs.Sysctls, Name: "the sysctls of forwarding, and accept_ra of " + linkName}
+	r.Repairs.Note(object, of, wrote, err)
+	return err
 }
 
 // externalFacts returns the facts from which the bridge's flows are computed.
 func (r *Gateway) externalFacts(
-	bridge externalBridge, node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, found networkv1alpha1.NodeGatewayStatus,
+	bridge externalBridge, spec networkv1alpha1.NodeNetworkSpec, found networkv1alpha1.NodeGatewayStatus,
 ) desired.ExternalBridge {
 	facts := desired.ExternalBridge{
 		Alone: isApart(spec.Gateway), Userspace: r.Datapath == networkv1alpha1.DatapathNetdev, Physical: bridge.physical,
 		Patch: bridge.patch, MAC: string(found.MACAddress), Addresses: gatewayAddresses(found),
 	}
-	facts.Reserved = r.reserved(spec, append(desired.InternalIPs(node), facts.Addresses...))
+	facts.Ports = slices.DeleteFunc(slices.Clone(facts.Addresses), func(a netip.Addr) bool {
+		return !slices.Contains(r.addresses.Ports, a)
+	})
+	facts.Reserved = r.reserved(spec)
 	facts.Frontends, facts.Translated = r.frontends(facts.Reserved), desired.Translated(r.outside.bindings)
 	facts.Routed, facts.Watched = desired.Routed(r.outside.bindings), desired.Watched(r.outside.bindings)
 	attached := desired.Translated(r.attached(r.outside.bindings))
@@ -118,6 +156,7 @@ func (r *Gateway) leaveBridge(ctx context.Context, ids map[string]string, bridge
 		if _, err := former.Apply(nil); err != nil && !errors.Is(err, openflow.ErrAbsent) {
 			return networkv1alpha1.ReasonHostError, fmt.Errorf("bridge %s: %w", name, err)
 		}
+		former.Close()
 		delete(r.outside.bridges, name)
 	}
 	return "", nil

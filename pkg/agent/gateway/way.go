@@ -77,10 +77,11 @@ func (r *Gateway) find(ctx context.Context, node *corev1.Node, spec networkv1alp
 	}
 	r.outside.link.Store(w.link.Name)
 	var hops []networkv1alpha1.IP
-	if reported != nil {
-		hops = reported.NextHops
+	preferred := desired.InternalIPs(node)
+	if reported != nil { // another address that comes to the link does not move the gateway
+		hops, preferred = reported.NextHops, append(preferred, gatewayAddresses(*reported)...)
 	}
-	w.found, unusable, err = desired.Gateway(spec.Gateway, w.link, desired.InternalIPs(node), hops)
+	w.found, unusable, err = desired.Gateway(spec.Gateway, w.link, preferred, hops)
 	return w, unusable, err
 }
 
@@ -104,13 +105,13 @@ func (r *Gateway) former(spec networkv1alpha1.NodeGateway, ids map[string]string
 }
 
 // follow makes the node use a way outside.
-func (r *Gateway) follow(ctx context.Context, node *corev1.Node, w way, ids map[string]string,
+func (r *Gateway) follow(ctx context.Context, w way, ids map[string]string,
 	status *networkv1alpha1.NodeNetworkStatus) (string, error) {
 	r.effective = w.spec.Gateway
 	if w.spec.Gateway.Mode == networkv1alpha1.GatewayLocal {
 		return r.applyLocal(ctx, w, ids, status)
 	}
-	return r.applyShared(ctx, node, w, ids, status)
+	return r.applyShared(ctx, w, ids, status)
 }
 
 // fieldOf returns the field of a gateway that chooses its link.

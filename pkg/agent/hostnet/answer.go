@@ -34,7 +34,7 @@ func Answer(linkName string, addresses, former []netip.Addr) error {
 	}
 	for _, address := range addresses {
 		if address.Is6() {
-			if err := setTo(filepath.Join("ipv6/conf", linkName, "proxy_ndp"), "0", "1"); err != nil {
+			if _, err := setTo(filepath.Join("ipv6/conf", linkName, "proxy_ndp"), "0", "1"); err != nil {
 				return err
 			}
 		}

@@ -12,26 +12,18 @@ import (
 	"github.com/weft-network/weft/pkg/agent/desired"
 )
 
-// ForgetUDP removes the kernel's conntrack entries for UDP to these destinations and of replies from them, so that the next
-// datagram is translated again. Otherwise a client that keeps sending from the same port would keep the translation of its first
-// datagram, or no translation if the service did not exist yet. Entries of the external bridge that began with the host's reply
-// have the destination as their source.
-func ForgetUDP(destinations []netip.AddrPort) error {
-	if len(destinations) == 0 {
-		return nil
-	}
-	return forgetUDP(func(f *netlink.ConntrackFlow) bool {
-		return slices.Contains(destinations, end(f.Forward.DstIP, f.Forward.DstPort)) ||
-			slices.Contains(destinations, end(f.Forward.SrcIP, f.Forward.SrcPort))
-	})
-}
-
-// ForgetOtherUDP removes the kernel's conntrack entries for UDP that are translated to other destinations than these.
-func ForgetOtherUDP(targets map[netip.AddrPort]desired.UDPTarget) error {
+// ForgetUDP removes the kernel's conntrack entries for UDP to these destinations that go elsewhere, and entries that began with a
+// reply from them: with the host's reply on the external bridge, or with a reply that came just after its entry was removed. The
+// next datagram is then translated again. Otherwise a client that keeps sending from the same port would keep the translation of
+// its first datagram, or no translation if the service did not exist yet.
+func ForgetUDP(targets map[netip.AddrPort]desired.UDPTarget) error {
 	if len(targets) == 0 {
 		return nil
 	}
 	return forgetUDP(func(f *netlink.ConntrackFlow) bool {
+		if _, isReply := targets[end(f.Forward.SrcIP, f.Forward.SrcPort)]; isReply {
+			return true
+		}
 		target, ok := targets[end(f.Forward.DstIP, f.Forward.DstPort)]
 		return ok && !slices.Contains(target.To, end(f.Reverse.SrcIP, f.Reverse.SrcPort))
 	})

@@ -40,7 +40,7 @@ func tracked(t *testing.T) (count int) {
 	return count
 }
 
-// ForgetUDP removes the UDP connections to the given destinations, and no others.
+// ForgetUDP removes the UDP connections to the given destinations and UDP connections that began with their reply, and no others.
 func TestForgetUDP(t *testing.T) {
 	track(t, unix.AF_INET, unix.IPPROTO_UDP, "192.0.2.1", "172.18.0.11", 30053)
 	track(t, unix.AF_INET6, unix.IPPROTO_UDP, "2001:db8::1", "fd00:18::11", 30053)
@@ -51,9 +51,9 @@ func TestForgetUDP(t *testing.T) {
 	if got := tracked(t); got != 6 {
 		t.Fatalf("%d connections", got)
 	}
-	destinations := []netip.AddrPort{
-		netip.MustParseAddrPort("172.18.0.11:30053"), netip.MustParseAddrPort("[fd00:18::11]:30053"),
-		netip.MustParseAddrPort("172.18.0.11:40000"), // the source of a reply of the host
+	destinations := map[netip.AddrPort]desired.UDPTarget{
+		netip.MustParseAddrPort("172.18.0.11:30053"): {}, netip.MustParseAddrPort("[fd00:18::11]:30053"): {},
+		netip.MustParseAddrPort("172.18.0.11:40000"): {}, // the source of a reply of the host
 	}
 	for range 2 {
 		if err := hostnet.ForgetUDP(destinations); err != nil {
@@ -65,8 +65,8 @@ func TestForgetUDP(t *testing.T) {
 	}
 }
 
-// ForgetOtherUDP removes the UDP connections whose translation is not one of the present ones.
-func TestForgetOtherUDP(t *testing.T) {
+// ForgetUDP keeps the UDP connections whose translation is one of the present ones.
+func TestForgetUDPKeepsPresentTranslations(t *testing.T) {
 	at := netip.MustParseAddrPort("172.18.0.11:30054")
 	before := tracked(t)
 	track(t, unix.AF_INET, unix.IPPROTO_UDP, "192.0.2.1", "172.18.0.11", 30054) // not translated
@@ -77,7 +77,7 @@ func TestForgetOtherUDP(t *testing.T) {
 		targets map[netip.AddrPort]desired.UDPTarget
 		left    int
 	}{{nil, 2}, {kept, 2}, {moved, 1}} {
-		if err := hostnet.ForgetOtherUDP(step.targets); err != nil {
+		if err := hostnet.ForgetUDP(step.targets); err != nil {
 			t.Fatal(err)
 		}
 		if got := tracked(t) - before; got != step.left {

@@ -18,29 +18,57 @@ import (
 // protocol marks Weft's routes, so that foreign routes are left alone. rtnetlink.h does not use this number.
 const protocol netlink.RouteProtocol = 84
 
+// ErrNoLink means that the host has no link of that name.
+var ErrNoLink = errors.New("the host has no such link")
+
 // Apply gives the link exactly the wanted addresses and Weft routes, stops it from accepting router advertisements, and
-// brings it up. It removes other addresses, except link-local ones, and other Weft routes. It does not touch what is
-// already correct.
-func Apply(linkName string, want desired.Host) error {
+// brings it up. It restores a changed MAC and MTU, if they are given. It removes other addresses, except link-local ones, and other Weft
+// routes. It does not touch what is already correct. wrote reports whether it changed something.
+func Apply(linkName string, want desired.Host) (wrote bool, err error) {
 	link, err := netlink.LinkByName(linkName)
+	if missing := (netlink.LinkNotFoundError{}); errors.As(err, &missing) {
+		err = ErrNoLink
+	}
 	if err != nil {
-		return fmt.Errorf("link %s: %w", linkName, err)
+		return false, fmt.Errorf("link %s: %w", linkName, err)
 	}
-	if err := ignoreRouters(linkName); err != nil {
-		return fmt.Errorf("link %s: %w", linkName, err)
-	}
-	if link.Attrs().Flags&net.FlagUp == 0 {
-		if err := netlink.LinkSetUp(link); err != nil {
-			return fmt.Errorf("link %s: bring up: %w", linkName, err)
+	for _, apply := range []func() (bool, error){
+		func() (bool, error) { return ignoreRouters(linkName) },
+		func() (bool, error) { return applySettings(link, want) },
+		func() (bool, error) { return applyAddresses(link, want.Addresses) },
+		func() (bool, error) { return applyRoutes(link, want.Routes) },
+	} {
+		did, err := apply()
+		wrote = wrote || did
+		if err != nil {
+			return wrote, fmt.Errorf("link %s: %w", linkName, err)
 		}
 	}
-	if err := applyAddresses(link, want.Addresses); err != nil {
-		return fmt.Errorf("link %s: %w", linkName, err)
+	return wrote, nil
+}
+
+// applySettings restores the link's MAC and MTU and brings it up.
+func applySettings(link netlink.Link, want desired.Host) (wrote bool, err error) {
+	have := link.Attrs()
+	if mac, err := net.ParseMAC(want.MAC); err == nil && have.HardwareAddr.String() != mac.String() {
+		if err := netlink.LinkSetHardwareAddr(link, mac); err != nil {
+			return wrote, fmt.Errorf("set MAC %s: %w", mac, err)
+		}
+		wrote = true
 	}
-	if err := applyRoutes(link, want.Routes); err != nil {
-		return fmt.Errorf("link %s: %w", linkName, err)
+	if want.MTU > 0 && have.MTU != want.MTU {
+		if err := netlink.LinkSetMTU(link, want.MTU); err != nil {
+			return wrote, fmt.Errorf("set MTU %d: %w", want.MTU, err)
+		}
+		wrote = true
 	}
-	return nil
+	if have.Flags&net.FlagUp == 0 {
+		if err := netlink.LinkSetUp(link); err != nil {
+			return wrote, fmt.Errorf("bring up: %w", err)
+		}
+		wrote = true
+	}
+	return wrote, nil
 }
 
 // Clear removes Weft's routes and all addresses but link-local ones from the link. A missing link is not an error.
@@ -51,7 +79,9 @@ func Clear(linkName string) error {
 		return nil
 	}
 	if err == nil {
-		err = errors.Join(applyRoutes(link, nil), applyAddresses(link, nil))
+		if _, err = applyRoutes(link, nil); err == nil {
+			_, err = applyAddresses(link, nil)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("link %s: %w", linkName, err)
@@ -59,14 +89,14 @@ func Clear(linkName string) error {
 	return nil
 }
 
-func applyAddresses(link netlink.Link, want []netip.Prefix) error {
+func applyAddresses(link netlink.Link, want []netip.Prefix) (wrote bool, err error) {
 	have, err := addressesOf(link)
 	if err != nil {
-		return err
+		return false, err
 	}
 	connected, err := connectedSubnets(link)
 	if err != nil {
-		return err
+		return false, err
 	}
 	removed := false
 	for p, address := range have {
@@ -75,20 +105,21 @@ func applyAddresses(link netlink.Link, want []netip.Prefix) error {
 			continue
 		}
 		if err := netlink.AddrDel(link, &address); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
-			return fmt.Errorf("remove address %s: %w", p, err)
+			return removed, fmt.Errorf("remove address %s: %w", p, err)
 		}
 		removed = true
 	}
 	if removed { // the kernel removes an IPv4 address together with later addresses of the same subnet
 		if have, err = addressesOf(link); err != nil {
-			return err
+			return removed, err
 		}
 	}
 	// The link's flags are from before Apply brought it up. The kernel adds the address itself when a link comes up.
 	if link.Attrs().Flags&net.FlagUp != 0 {
 		want = withLinkLocal(link, want, have)
 	}
-	return addAddresses(link, want, have)
+	added, err := addAddresses(link, want, have)
+	return removed || added, err
 }
 
 // withLinkLocal adds a link-local address to the wanted ones if IPv6 is wanted and the link has no such address. The
@@ -145,29 +176,30 @@ func addressesOf(link netlink.Link) (map[netip.Prefix]netlink.Addr, error) {
 	return have, nil
 }
 
-func addAddresses(link netlink.Link, want []netip.Prefix, have map[netip.Prefix]netlink.Addr) error {
+func addAddresses(link netlink.Link, want []netip.Prefix, have map[netip.Prefix]netlink.Addr) (wrote bool, err error) {
 	for _, p := range want {
 		if _, ok := have[p]; ok {
 			continue
 		}
+		wrote = true
 		address := &netlink.Addr{IPNet: ipNet(p)}
 		if p.Addr().Is6() {
 			address.Flags = unix.IFA_F_NODAD // OVN assigns each address once; duplicate detection would only delay its use
 		}
 		if err := netlink.AddrAdd(link, address); err != nil && !errors.Is(err, unix.EEXIST) {
-			return fmt.Errorf("add address %s: %w", p, err)
+			return wrote, fmt.Errorf("add address %s: %w", p, err)
 		}
 	}
-	return nil
+	return wrote, nil
 }
 
-func applyRoutes(link netlink.Link, want []desired.Route) error {
+func applyRoutes(link netlink.Link, want []desired.Route) (wrote bool, err error) {
 	ours := &netlink.Route{LinkIndex: link.Attrs().Index, Protocol: protocol}
 	have, err := complete(func() ([]netlink.Route, error) {
 		return netlink.RouteListFiltered(netlink.FAMILY_ALL, ours, netlink.RT_FILTER_OIF|netlink.RT_FILTER_PROTOCOL)
 	})
 	if err != nil {
-		return fmt.Errorf("list routes: %w", err)
+		return wrote, fmt.Errorf("list routes: %w", err)
 	}
 	missing := map[desired.Route]bool{}
 	for _, r := range want {
@@ -177,20 +209,24 @@ func applyRoutes(link netlink.Link, want []desired.Route) error {
 		r := routeOf(have[i])
 		if missing[r] {
 			delete(missing, r)
-		} else if err := netlink.RouteDel(&have[i]); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("remove route %s: %w", r.Destination, err)
+			continue
+		}
+		wrote = true
+		if err := netlink.RouteDel(&have[i]); err != nil && !errors.Is(err, unix.ESRCH) {
+			return wrote, fmt.Errorf("remove route %s: %w", r.Destination, err)
 		}
 	}
 	for _, r := range want {
 		if !missing[r] {
 			continue
 		}
+		wrote = true
 		route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(r.Destination), Gw: r.Gateway.AsSlice(), Protocol: protocol}
 		if err := netlink.RouteReplace(route); err != nil {
-			return fmt.Errorf("add route %s via %s: %w", r.Destination, r.Gateway, err)
+			return wrote, fmt.Errorf("add route %s via %s: %w", r.Destination, r.Gateway, err)
 		}
 	}
-	return nil
+	return wrote, nil
 }
 
 func routeOf(r netlink.Route) desired.Route {

@@ -68,7 +68,7 @@ func dualStack() desired.Host {
 
 func apply(t *testing.T, want desired.Host) {
 	t.Helper()
-	if err := hostnet.Apply(linkName, want); err != nil {
+	if _, err := hostnet.Apply(linkName, want); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -132,12 +132,14 @@ func TestApplyGivesAddressesAndRoutes(t *testing.T) {
 func TestApplyIgnoresRouters(t *testing.T) {
 	newLink(t)
 	path := filepath.Join("/proc/sys/net/ipv6/conf", linkName, "accept_ra")
-	if err := os.WriteFile(path, []byte("1"), 0); err != nil {
-		t.Fatal(err)
-	}
-	apply(t, dualStack())
-	if got, err := os.ReadFile(path); err != nil || strings.TrimSpace(string(got)) != "0" {
-		t.Errorf("accept_ra is %s, %v", got, err)
+	for _, before := range []string{"1", "2"} {
+		if err := os.WriteFile(path, []byte(before), 0); err != nil {
+			t.Fatal(err)
+		}
+		apply(t, dualStack())
+		if got, err := os.ReadFile(path); err != nil || strings.TrimSpace(string(got)) != "0" {
+			t.Errorf("accept_ra is %s after %s, %v", got, before, err)
+		}
 	}
 }
 
@@ -284,7 +286,7 @@ func TestForeignAddressesAreRemoved(t *testing.T) {
 }
 
 func TestAbsentLinkIsNamed(t *testing.T) {
-	err := hostnet.Apply("absent0", dualStack())
+	_, err := hostnet.Apply("absent0", dualStack())
 	if err == nil || !strings.Contains(err.Error(), "absent0") {
 		t.Errorf("error is %v", err)
 	}
@@ -294,7 +296,7 @@ func TestUnreachableGatewayIsNamed(t *testing.T) {
 	newLink(t)
 	want := dualStack()
 	want.Routes[0].Gateway = netip.MustParseAddr("203.0.113.1")
-	err := hostnet.Apply(linkName, want)
+	_, err := hostnet.Apply(linkName, want)
 	if err == nil || !strings.Contains(err.Error(), "add route 10.244.0.0/16 via 203.0.113.1") {
 		t.Errorf("error is %v", err)
 	}
@@ -326,8 +328,7 @@ func watching(t *testing.T) <-chan struct{} {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- hostnet.Watch(ctx, linkName, hostnet.Uplinks{Links: func() []string { return []string{uplinkName} },
-			Networks: func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(tunnelNetwork)} }}, func() {
+		done <- hostnet.Watch(ctx, linkName, hostnet.Uplinks{Links: func() []string { return []string{uplinkName} }}, func() {
 			select {
 			case news <- struct{}{}:
 			default:
@@ -413,7 +414,7 @@ func TestWatchReportsARecreatedLink(t *testing.T) {
 	}
 	until(t, news, "the link was removed", func() bool { _, err := netlink.LinkByName(linkName); return err != nil })
 	link = newLink(t)
-	until(t, news, "the link was made", func() bool { return hostnet.Apply(linkName, dualStack()) == nil })
+	until(t, news, "the link was made", func() bool { _, err := hostnet.Apply(linkName, dualStack()); return err == nil })
 	until(t, news, "its addresses", func() bool { return len(has(t, link)) == len(dualStackText) })
 }
 
@@ -439,10 +440,7 @@ func TestWatchReportsTheUplinksMTU(t *testing.T) {
 	}
 }
 
-// tunnelNetwork is a network whose addresses Watch reports on every link.
-const tunnelNetwork = "198.18.1.0/24"
-
-func TestWatchReportsAddressesOfTunnels(t *testing.T) {
+func TestWatchReportsAddressesOfAnyLink(t *testing.T) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = "other0"
 	other := netlink.NewVeth(attrs)
@@ -460,7 +458,7 @@ func TestWatchReportsAddressesOfTunnels(t *testing.T) {
 		select {
 		case <-news:
 		case <-time.After(patience):
-			t.Fatal("Watch did not report an address in a network of tunnels")
+			t.Fatal("Watch did not report an address of another link")
 		}
 	}
 }
@@ -489,7 +487,7 @@ func TestForward(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if err := hostnet.Forward(link.Attrs().Name, hostnet.Families{IPv4: true, IPv6: true}); err != nil {
+		if _, err := hostnet.Forward(link.Attrs().Name, hostnet.Families{IPv4: true, IPv6: true}); err != nil {
 			t.Fatal(err)
 		}
 		for name, value := range settings {
@@ -499,8 +497,11 @@ func TestForward(t *testing.T) {
 		}
 	}
 	ra := "/proc/sys/net/ipv6/conf/" + link.Attrs().Name + "/accept_ra"
-	if err := errors.Join(os.WriteFile(ra, []byte("0"), 0), hostnet.Forward(link.Attrs().Name, hostnet.Families{IPv6: true})); err != nil {
+	if err := os.WriteFile(ra, []byte("0"), 0); err != nil {
 		t.Fatal(err)
+	}
+	if wrote, err := hostnet.Forward(link.Attrs().Name, hostnet.Families{IPv6: true}); wrote || err != nil {
+		t.Fatal(wrote, err)
 	}
 	if got, err := os.ReadFile(ra); err != nil || string(got) != "0\n" {
 		t.Errorf("accept_ra is %s, %v", got, err)
@@ -528,4 +529,45 @@ func TestOutsideOf(t *testing.T) {
 		fmt.Sprint(got.NextHops) != "[10.244.1.8 10.244.1.9]" {
 		t.Errorf("got %+v, %v", got, err)
 	}
+}
+
+// Apply restores the MAC and the MTU, and Watch reports a link that is renamed.
+func TestALinksSettingsComeBack(t *testing.T) {
+	link := newLink(t)
+	want := dualStack()
+	want.MAC, want.MTU = "0a:58:0a:f4:01:02", 1400
+	apply(t, want)
+	settle(t, link)
+	news := watching(t)
+	<-news
+	healed := func() bool {
+		apply(t, want)
+		got, err := netlink.LinkByName(linkName)
+		return err == nil && got.Attrs().MTU == want.MTU && got.Attrs().HardwareAddr.String() == want.MAC && got.Attrs().Flags&net.FlagUp != 0
+	}
+	for what, spoil := range map[string]func() error{
+		"the MTU":   func() error { return netlink.LinkSetMTU(link, 1300) },
+		"the MAC":   func() error { return netlink.LinkSetHardwareAddr(link, net.HardwareAddr{2, 0, 0, 0, 0, 9}) },
+		"its state": func() error { return netlink.LinkSetDown(link) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, news, what, healed)
+	}
+	if wrote, err := hostnet.Apply(linkName, want); wrote || err != nil {
+		t.Errorf("a repetition writes: %v, %v", wrote, err)
+	}
+	settle(t, link)
+	for len(news) > 0 {
+		<-news
+	}
+	if err := errors.Join(netlink.LinkSetDown(link), netlink.LinkSetName(link, "other0")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, news, "the link is renamed", func() bool { _, err := netlink.LinkByName(linkName); return err != nil })
+	if err := netlink.LinkSetName(link, linkName); err != nil {
+		t.Fatal(err)
+	}
+	until(t, news, "it has its name again", healed)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -19,14 +20,20 @@ const (
 	lastResort = 1<<31 - 1
 )
 
+// Sources is what RouteSources did.
+type Sources struct {
+	Routes                  []string // the wanted routes, sorted
+	WroteRoutes, WroteRules bool
+}
+
 // RouteSources makes forwarded packets with a source address leave by a link, by the routes that the main table has over that
 // link. Where it has none, they are unreachable. It removes what an earlier call made for other addresses.
-func RouteSources(links map[netip.Addr]string) error {
+func RouteSources(links map[netip.Addr]string) (done Sources, err error) {
 	tables, indexes := map[netip.Addr]int{}, map[int]bool{} // table of each address; links in use
 	for address, name := range links {
 		link, err := netlink.LinkByName(name)
 		if err != nil {
-			return fmt.Errorf("link %s: %w", name, err)
+			return done, fmt.Errorf("link %s: %w", name, err)
 		}
 		tables[address], indexes[link.Attrs().Index] = firstTable+link.Attrs().Index, true
 	}
@@ -34,14 +41,19 @@ func RouteSources(links map[netip.Addr]string) error {
 	for index := range indexes {
 		routes, err := sourceRoutes(index)
 		if err != nil {
-			return err
+			return done, err
 		}
 		want = append(want, routes...)
 	}
-	if err := applySourceRoutes(want); err != nil {
-		return err
+	for _, r := range want {
+		done.Routes = append(done.Routes, identity(r))
 	}
-	return applySourceRules(tables)
+	slices.Sort(done.Routes)
+	if done.WroteRoutes, err = applySourceRoutes(want); err != nil {
+		return done, err
+	}
+	done.WroteRules, err = applySourceRules(tables)
+	return done, err
 }
 
 // sourceRoutes returns a link's own table.
@@ -83,7 +95,7 @@ func destination(r netlink.Route) []byte {
 	return r.Dst.IP
 }
 
-func applySourceRoutes(want []netlink.Route) error {
+func applySourceRoutes(want []netlink.Route) (wrote bool, err error) {
 	missing := map[string]netlink.Route{}
 	for _, r := range want {
 		missing[identity(r)] = r
@@ -93,7 +105,7 @@ func applySourceRoutes(want []netlink.Route) error {
 			netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE)
 	})
 	if err != nil {
-		return fmt.Errorf("list routes: %w", err)
+		return false, fmt.Errorf("list routes: %w", err)
 	}
 	for i := range have {
 		r := have[i]
@@ -102,8 +114,11 @@ func applySourceRoutes(want []netlink.Route) error {
 		}
 		if _, ok := missing[identity(r)]; ok {
 			delete(missing, identity(r))
-		} else if err := netlink.RouteDel(&r); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("remove route %s of table %d: %w", r.Dst, r.Table, err)
+			continue
+		}
+		wrote = true
+		if err := netlink.RouteDel(&r); err != nil && !errors.Is(err, unix.ESRCH) {
+			return wrote, fmt.Errorf("remove route %s of table %d: %w", r.Dst, r.Table, err)
 		}
 	}
 	// Routes of a link's own network come before the routes by its neighbours.
@@ -112,18 +127,19 @@ func applySourceRoutes(want []netlink.Route) error {
 			if (r.Gw != nil) != gateways {
 				continue
 			}
+			wrote = true
 			if err := netlink.RouteReplace(&r); err != nil {
-				return fmt.Errorf("add route %s of table %d: %w", r.Dst, r.Table, err)
+				return wrote, fmt.Errorf("add route %s of table %d: %w", r.Dst, r.Table, err)
 			}
 		}
 	}
-	return nil
+	return wrote, nil
 }
 
-func applySourceRules(want map[netip.Addr]int) error {
+func applySourceRules(want map[netip.Addr]int) (wrote bool, err error) {
 	have, err := complete(func() ([]netlink.Rule, error) { return netlink.RuleList(netlink.FAMILY_ALL) })
 	if err != nil {
-		return fmt.Errorf("list rules: %w", err)
+		return false, fmt.Errorf("list rules: %w", err)
 	}
 	there := map[netip.Addr]bool{}
 	for i := range have {
@@ -134,14 +150,18 @@ func applySourceRules(want map[netip.Addr]int) error {
 		source := prefixOf(r.Src).Addr()
 		if want[source] == r.Table {
 			there[source] = true
-		} else if err := netlink.RuleDel(&r); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("remove rule %s: %w", strings.TrimSpace(r.String()), err)
+			continue
+		}
+		wrote = true
+		if err := netlink.RuleDel(&r); err != nil && !errors.Is(err, unix.ENOENT) {
+			return wrote, fmt.Errorf("remove rule %s: %w", strings.TrimSpace(r.String()), err)
 		}
 	}
 	for source, table := range want {
 		if there[source] {
 			continue
 		}
+		wrote = true
 		rule := netlink.NewRule()
 		rule.Src, rule.Table = ipNet(netip.PrefixFrom(source, source.BitLen())), table
 		rule.Priority, rule.Protocol = sourcePriority, uint8(protocol)
@@ -149,8 +169,8 @@ func applySourceRules(want map[netip.Addr]int) error {
 			rule.Family = netlink.FAMILY_V6
 		}
 		if err := netlink.RuleAdd(rule); err != nil && !errors.Is(err, unix.EEXIST) {
-			return fmt.Errorf("add rule for %s: %w", source, err)
+			return wrote, fmt.Errorf("add rule for %s: %w", source, err)
 		}
 	}
-	return nil
+	return wrote, nil
 }

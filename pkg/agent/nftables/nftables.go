@@ -1,8 +1,13 @@
-// Package nftables keeps the host's nftables table through knftables, which runs nft. It writes only the difference.
+// Package nftables keeps the host's nftables table. It writes only the difference, through knftables, which runs nft. It reads
+// by netlink, without a process, except for the elements of sets.
+//
+//	notification ─▶ suspect ─▶ a reconciliation ─▶ Apply compares all ─▶ rebuilds the table, or writes elements
+//	Apply without suspicion: what the agent wrote last is in the kernel, and only the difference of the wanted contents is written
 package nftables
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -22,12 +27,16 @@ import (
 // Name is the name of the table, whose family is inet.
 const Name = "weft"
 
-// Table keeps Weft's table on the host. The zero value is ready to use.
+// Table keeps Weft's table on the host. The zero value is ready to use. Without Watch, each Apply compares everything.
 type Table struct {
 	mu  sync.Mutex
 	nft knftables.Interface // nil until the first use
 	// applied is the content that the kernel has after the last success. Nil means that it is unknown.
 	applied *desired.NftTable
+	// written is the sum of the ruleset after the last success. The zero value means that it is unknown.
+	written [sha256.Size]byte
+	watchState
+	reads int // of the ruleset, for tests
 }
 
 // Apply gives the table the wanted content in one transaction, and reports whether it wrote anything.
@@ -37,25 +46,91 @@ func (t *Table) Apply(ctx context.Context, want desired.NftTable) (changed bool,
 	if err := t.open(); err != nil {
 		return false, err
 	}
-	there, err := t.hasObjects(ctx, want)
-	if err != nil {
-		return false, err
-	}
-	if there && t.applied != nil && reflect.DeepEqual(*t.applied, want) {
+	known := t.watched && !t.suspect && t.applied != nil
+	if known && reflect.DeepEqual(*t.applied, want) {
 		return false, nil
 	}
-	tx, err := t.difference(ctx, want, there)
+	if changed, err = t.apply(ctx, want, known); err != nil {
+		t.applied, t.suspect = nil, true
+		return false, fmt.Errorf("table %s: %w", Name, err)
+	}
+	t.applied = &want
+	return changed, nil
+}
+
+// apply writes the difference. known reports whether the kernel has t.applied.
+func (t *Table) apply(ctx context.Context, want desired.NftTable, known bool) (changed bool, err error) {
+	k, err := dial()
 	if err != nil {
 		return false, err
 	}
-	if tx.NumOperations() > 0 {
-		if err := t.nft.Run(ctx, tx); err != nil {
-			t.applied = nil
-			return false, fmt.Errorf("table %s: %w", Name, err)
+	defer k.Close()
+	keep, now := t.applied != nil && fingerprint(*t.applied) == fingerprint(want), t.written
+	if !known {
+		have, _, err := t.read(k)
+		if err != nil {
+			return false, err
+		}
+		now = have.sum()
+		if keep && t.written != [sha256.Size]byte{} {
+			keep = now == t.written
+		} else if keep, err = have.matches(want); err != nil {
+			return false, err
 		}
 	}
-	t.applied = &want
-	return tx.NumOperations() > 0, nil
+	tx := t.nft.NewTransaction()
+	switch {
+	case !keep:
+		rebuild(tx, want)
+	case known:
+		addChanges(tx, *t.applied, want)
+	default:
+		err = t.addDifference(ctx, tx, want)
+	}
+	if err != nil {
+		return false, err
+	}
+	t.suspect = false
+	if t.written = now; tx.NumOperations() == 0 {
+		return false, nil
+	}
+	generation, alone, err := t.run(ctx, k, tx)
+	if err != nil {
+		return false, err
+	}
+	if !keep {
+		t.written = [sha256.Size]byte{}
+		have, read, err := t.read(k)
+		if err == nil && alone && read == generation {
+			t.written = have.sum()
+		}
+	}
+	return true, nil
+}
+
+// run commits a transaction. alone reports whether no other program committed one meanwhile, so that this one has the generation.
+// Otherwise Watch reports it as a foreign one.
+func (t *Table) run(ctx context.Context, k kernel, tx *knftables.Transaction) (generation uint32, alone bool, err error) {
+	before, err := k.generation()
+	if err != nil {
+		return 0, false, err
+	}
+	if err := t.nft.Run(ctx, tx); err != nil {
+		return 0, false, err
+	}
+	if generation, err = k.generation(); err != nil {
+		return 0, false, err
+	}
+	alone = generation == before+1
+	if alone {
+		t.wrote(generation)
+	}
+	return generation, alone, nil
+}
+
+func (t *Table) read(k kernel) (ruleset, uint32, error) {
+	t.reads++
+	return k.read()
 }
 
 // Remove deletes the table. A missing table is not an error.
@@ -65,7 +140,7 @@ func (t *Table) Remove(ctx context.Context) error {
 	if err := t.open(); err != nil {
 		return err
 	}
-	t.applied = nil
+	t.applied, t.suspect = nil, true
 	tx := t.nft.NewTransaction()
 	tx.Add(&knftables.Table{})
 	tx.Delete(&knftables.Table{})
@@ -106,7 +181,7 @@ func (t *Table) Free(ctx context.Context, taken reserved.Table) (removed int, er
 	if tx.NumOperations() == 0 {
 		return 0, nil
 	}
-	t.applied = nil
+	t.applied, t.suspect = nil, true
 	return tx.NumOperations(), t.nft.Run(ctx, tx)
 }
 
@@ -138,85 +213,11 @@ func (t *Table) open() (err error) {
 // anonymous is the prefix of sets and maps that belong to a rule, such as "__map0".
 const anonymous = "__"
 
-// hasObjects reports whether the table has exactly the wanted chains, sets and maps.
-func (t *Table) hasObjects(ctx context.Context, want desired.NftTable) (bool, error) {
-	var names []string
-	for _, kind := range []string{"chain", "set", "map"} {
-		found, err := t.nft.List(ctx, kind)
-		if err != nil {
-			return false, fmt.Errorf("table %s: list %ss: %w", Name, kind, err)
-		}
-		if kind == "chain" && len(found) == 0 {
-			return false, nil // the table does not exist, and the other lists would fail
-		}
-		for _, name := range found {
-			if strings.HasPrefix(name, anonymous) {
-				continue
-			}
-			names = append(names, kind+" "+name)
-		}
-	}
-	var wanted []string
-	for _, c := range want.Chains {
-		wanted = append(wanted, "chain "+c.Name)
-	}
-	for _, s := range want.Sets {
-		wanted = append(wanted, kindOf(s)+" "+s.Name)
-	}
-	slices.Sort(names)
-	slices.Sort(wanted)
-	return slices.Equal(names, wanted), nil
-}
-
 func kindOf(s desired.NftSet) string {
 	if s.Value != "" {
 		return "map"
 	}
 	return "set"
-}
-
-// difference returns the transaction that gives the table its wanted content. It rebuilds the table if a rule differs,
-// and otherwise changes only elements.
-func (t *Table) difference(ctx context.Context, want desired.NftTable, there bool) (*knftables.Transaction, error) {
-	tx := t.nft.NewTransaction()
-	if there {
-		same, err := t.hasRules(ctx, want)
-		if err != nil {
-			return nil, err
-		}
-		there = same
-	}
-	if !there {
-		rebuild(tx, want)
-		return tx, nil
-	}
-	for _, set := range want.Sets {
-		if err := t.addDifference(ctx, tx, set); err != nil {
-			return nil, err
-		}
-	}
-	return tx, nil
-}
-
-// hasRules reports whether the rules are as wanted. It compares their comments, because nft lists a rule differently
-// from how it was written.
-func (t *Table) hasRules(ctx context.Context, want desired.NftTable) (bool, error) {
-	mark := fingerprint(want)
-	for _, c := range want.Chains {
-		rules, err := t.nft.ListRules(ctx, c.Name)
-		if err != nil {
-			return false, fmt.Errorf("chain %s: %w", c.Name, err)
-		}
-		if len(rules) != len(c.Rules) {
-			return false, nil
-		}
-		for _, rule := range rules {
-			if rule.Comment == nil || *rule.Comment != mark {
-				return false, nil
-			}
-		}
-	}
-	return true, nil
 }
 
 // fingerprint is a hash of everything but the elements. Each rule has it as its comment.
@@ -277,25 +278,39 @@ func element(s desired.NftSet, key, value string) *knftables.Element {
 	return e
 }
 
-// addDifference adds the changes of one set's elements to tx. Deletions come first, because intervals must not overlap.
-func (t *Table) addDifference(ctx context.Context, tx *knftables.Transaction, s desired.NftSet) error {
-	have, err := t.nft.ListElements(ctx, kindOf(s), s.Name)
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", kindOf(s), s.Name, err)
+// addChanges adds the difference between the elements of two contents to tx. Deletions come first, because intervals must not
+// overlap.
+func addChanges(tx *knftables.Transaction, former, want desired.NftTable) {
+	for i, s := range want.Sets { // which are the same, because the fingerprints are
+		addElements(tx, s, former.Sets[i].Elements)
 	}
-	present := map[string]bool{}
-	for _, e := range have {
-		key, value := strings.Join(e.Key, " . "), strings.Join(e.Value, " . ")
-		if wanted, ok := s.Elements[key]; ok && wanted == value {
-			present[key] = true
-			continue
+}
+
+// addDifference adds the difference between the elements that the kernel has and the wanted ones to tx.
+func (t *Table) addDifference(ctx context.Context, tx *knftables.Transaction, want desired.NftTable) error {
+	for _, s := range want.Sets {
+		have, err := t.nft.ListElements(ctx, kindOf(s), s.Name)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", kindOf(s), s.Name, err)
 		}
-		tx.Delete(element(s, key, value))
+		present := map[string]string{}
+		for _, e := range have {
+			present[strings.Join(e.Key, " . ")] = strings.Join(e.Value, " . ")
+		}
+		addElements(tx, s, present)
+	}
+	return nil
+}
+
+func addElements(tx *knftables.Transaction, s desired.NftSet, have map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(have)) {
+		if value, ok := s.Elements[key]; !ok || value != have[key] {
+			tx.Delete(element(s, key, have[key]))
+		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Elements)) {
-		if !present[key] {
+		if value, ok := have[key]; !ok || value != s.Elements[key] {
 			tx.Add(element(s, key, s.Elements[key]))
 		}
 	}
-	return nil
 }

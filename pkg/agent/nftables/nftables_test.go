@@ -43,9 +43,10 @@ func rules() desired.HostRules {
 	}
 	local := frontend("10.96.0.8", "", 30081, 30081)
 	local.Local, local.Dropped = true, true
+	own := []netip.Addr{netip.MustParseAddr("172.18.0.11"), netip.MustParseAddr("fd00:18::11")}
 	return desired.HostRules{
 		Mode: networkv1alpha1.GatewayLocal, SNAT: networkv1alpha1.SNATNode,
-		Addresses: []netip.Addr{netip.MustParseAddr("172.18.0.11"), netip.MustParseAddr("fd00:18::11")},
+		Addresses: desired.Addresses{Own: own, Ports: own},
 		Pods:      []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/48")},
 		Reserved:  reservedTable(),
 		Frontends: []desired.Frontend{
@@ -70,7 +71,7 @@ func spread(clusterIP, own, other string) desired.Frontend {
 	both := []netip.AddrPort{netip.MustParseAddrPort(own), netip.MustParseAddrPort(other)}
 	return desired.Frontend{
 		Protocol: corev1.ProtocolTCP, Port: 30082, NodePort: 30082,
-		ClusterIP: netip.MustParseAddr(clusterIP), ClusterPort: 80, Inside: both, Outside: both,
+		ClusterIP: netip.MustParseAddr(clusterIP), ClusterPort: 80, Inside: both, Outside: both, ByHost: true,
 	}
 }
 
@@ -97,11 +98,11 @@ func fresh(t *testing.T) *nftables.Table {
 
 func TestNothingIsWrittenWhenNothingDiffers(t *testing.T) {
 	for name, mode := range map[string]networkv1alpha1.GatewayMode{
-		"Local": networkv1alpha1.GatewayLocal, "Shared": networkv1alpha1.GatewayShared, "apart": networkv1alpha1.GatewayShared,
+		"Local": networkv1alpha1.GatewayLocal, "Shared": networkv1alpha1.GatewayShared,
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts := rules()
-			facts.Mode, facts.Apart = mode, name == "apart"
+			facts.Mode = mode
 			facts.Frontends = append(facts.Frontends, spread("10.96.0.9", "172.18.0.11:8080", "172.18.0.12:8080"),
 				spread("fd00:10:96::9", "[fd00:18::11]:8080", "[fd00:18::12]:8080"))
 			apply(t, fresh(t), facts.Table(), true)
@@ -134,14 +135,15 @@ func TestTheModeChanges(t *testing.T) {
 	apply(t, table, facts.Table(), true)
 	facts.Mode = networkv1alpha1.GatewayShared
 	apply(t, table, facts.Table(), true)
-	if got := nft(t, "list", "table", "inet", "weft"); strings.Contains(got, "chain filter") || !strings.Contains(got, "chain output") {
+	got := nft(t, "list", "table", "inet", "weft")
+	if strings.Contains(got, "10.244.0.0/16") || !strings.Contains(got, "fib saddr type != local masquerade") {
 		t.Errorf("the table is:\n%s", got)
 	}
 	facts.Mode = networkv1alpha1.GatewayLocal
 	apply(t, table, facts.Table(), true)
 	facts.SNAT = networkv1alpha1.SNATNone
 	apply(t, table, facts.Table(), true)
-	if got := nft(t, "list", "table", "inet", "weft"); strings.Contains(got, "10.244.0.0/16") {
+	if got := nft(t, "list", "table", "inet", "weft"); strings.Contains(got, "ip saddr 10.244.0.0/16 oifname !=") {
 		t.Errorf("pods are translated:\n%s", got)
 	}
 }

@@ -379,12 +379,12 @@ func (r *Reconciler) applyManagementPort(
 	status.ManagementPort = networkv1alpha1.ManagementPortStatus{
 		Name: names.ManagementInterface, MACAddress: spec.ManagementPort.MACAddress,
 	}
-	stage.Reason, stage.Err = r.checkManagementPort(spec, status.Gateway, mtu)
+	stage.Reason, stage.Err = r.checkManagementPort(ctx, spec, status.Gateway, mtu)
 	return stage
 }
 
-func (r *Reconciler) checkManagementPort(spec networkv1alpha1.NodeNetworkSpec, reported *networkv1alpha1.NodeGatewayStatus, mtu int) (
-	string, error) {
+func (r *Reconciler) checkManagementPort(ctx context.Context, spec networkv1alpha1.NodeNetworkSpec,
+	reported *networkv1alpha1.NodeGatewayStatus, mtu int) (string, error) {
 	row, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Interface{Name: names.ManagementInterface})
 	if !ok || row.Ofport == nil || *row.Ofport < 0 {
 		return networkv1alpha1.ReasonDatabaseUnavailable, fmt.Errorf("ovs-vswitchd has not made %s yet", names.ManagementInterface)
@@ -403,7 +403,7 @@ func (r *Reconciler) checkManagementPort(spec networkv1alpha1.NodeNetworkSpec, r
 	if err := host.Spares(spec, paths); err != nil {
 		return networkv1alpha1.ReasonInvalidSpec, err
 	}
-	if err := hostnet.Apply(names.ManagementInterface, host); err != nil {
+	if err := r.Gateway.ApplyHost(ctx, names.ManagementInterface, desired.ManagementPortKey(), host); err != nil {
 		return networkv1alpha1.ReasonHostError, err
 	}
 	if !desired.Installed(row) {

@@ -39,7 +39,7 @@ func (r *Reconciler) tunnels(node *corev1.Node, spec networkv1alpha1.Encapsulati
 	for _, t := range chosen {
 		links = append(links, t.Link)
 	}
-	r.Gateway.SetTunnels(networks, links) // an address that comes later enqueues the node
+	r.Gateway.SetTunnels(links) // an address that comes later enqueues the node
 	if len(chosen) == 0 {
 		return nil, missing
 	}

@@ -4,25 +4,15 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net"
 	"path/filepath"
 
 	"github.com/weft-network/weft/pkg/agent/desired"
 )
 
-// OpenFlow 1.5 (OpenFlow Switch Specification 1.5.1, 7.2.3 and 7.3.5.16), and extensions of Open vSwitch
-// (openvswitch/nicira-ext.h and meta-flow.h).
+// OpenFlow 1.5 (OpenFlow Switch Specification 1.5.1, 7.2.3), and extensions of Open vSwitch (openvswitch/nicira-ext.h and
+// meta-flow.h).
 const (
-	multipartMonitor = 16
-	anyPort          = 0xffffffff
-	allTables        = 0xff
-	updateLength     = 24 // an update before its match
-	// Flags of a request.
-	watchInitial, watchAdd, watchRemoved, watchModify, watchInstructions = 1, 2, 4, 8, 16
-	// Events of an update.
-	updateInitial, updateAdded, updateRemoved, updateModified, updatePaused = 0, 1, 2, 3, 5
-
 	oxmMetadata = 0x80000408
 	nxmRegister = 0x00010108 // register 0, with a mask; register n has n<<9 more
 	applyAction = 4
@@ -53,14 +43,13 @@ func DialLearners(ctx context.Context, runDir, bridge string, datapaths ...uint6
 	if err != nil {
 		return nil, err
 	}
-	const all = watchInitial | watchAdd | watchRemoved | watchModify | watchInstructions
 	request := append(message(typeHello, nil),
 		monitor(1, watchRemoved|watchModify, registerField(desired.DetourRegister, 0, desired.DetourBit))...)
 	request = append(request,
 		monitor(2, watchRemoved|watchModify, registerField(desired.DetourRegister, desired.DetourBit, desired.DetourBit))...)
 	for i, datapath := range datapaths {
 		field := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, oxmMetadata), datapath)
-		request = append(request, monitor(uint32(3+i), all, append(field, registerField(learnedRegister, 0, learnedBit)...))...)
+		request = append(request, monitor(uint32(3+i), watchAll, append(field, registerField(learnedRegister, 0, learnedBit)...))...)
 	}
 	if _, err := conn.Write(request); err != nil {
 		conn.Close()
@@ -100,69 +89,31 @@ func registerField(register, value, mask uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(field, value), mask)
 }
 
-// monitor encodes a request for the changes of flows that match these fields, whatever else they match.
-func monitor(id uint32, flags uint16, fields []byte) []byte {
-	body := binary.BigEndian.AppendUint16(nil, multipartMonitor)
-	body = append(body, make([]byte, multipartLength-headerLength-len(body))...)
-	body = binary.BigEndian.AppendUint32(body, id)
-	body = binary.BigEndian.AppendUint32(body, anyPort)
-	body = binary.BigEndian.AppendUint32(body, anyPort) // any group
-	body = binary.BigEndian.AppendUint16(body, flags)
-	body = append(body, allTables, 0) // 0: add
-	body = binary.BigEndian.AppendUint16(body, matchOXM)
-	body = binary.BigEndian.AppendUint16(body, uint16(4+len(fields)))
-	body = append(body, fields...)
-	return message(typeMultipart, append(body, make([]byte, (8-(4+len(fields))%8)%8)...)) // the match is padded to 8 bytes
-}
-
 // update records the updates of a reply.
 func (l *Learners) update(reply []byte) (lost bool, err error) {
-	const head = multipartLength - headerLength
-	if len(reply) < head || binary.BigEndian.Uint16(reply) != multipartMonitor {
-		return false, fmt.Errorf("a reply of %d bytes that has no updates of flows", len(reply))
-	}
-	for text := reply[head:]; len(text) > 0; {
-		if len(text) < 8 {
-			return false, fmt.Errorf("an update of a flow with %d bytes", len(text))
+	err = eachUpdate(reply, func(u update) error {
+		if u.event == updatePaused {
+			return errors.New("the switch could not send all changes of flows")
 		}
-		length, event := int(binary.BigEndian.Uint16(text)), binary.BigEndian.Uint16(text[2:])
-		if length < 8 || length > len(text) {
-			return false, fmt.Errorf("an update of a flow with %d bytes, but only %d bytes are left", length, len(text))
-		}
-		one := text[:length]
-		text = text[length:]
-		switch event {
-		case updatePaused:
-			return false, errors.New("the switch could not send all changes of flows")
-		case updateInitial, updateAdded, updateRemoved, updateModified:
-			isOurs, err := l.flow(event, one)
-			if err != nil {
-				return false, err
-			}
-			lost = lost || isOurs
-		}
-	}
-	return lost, nil
+		lost = l.flow(u) || lost
+		return nil
+	})
+	return lost, err
 }
 
 // flow records an update of one flow, and reports whether the flow is Weft's.
-func (l *Learners) flow(event uint16, one []byte) (isOurs bool, err error) {
-	if len(one) < updateLength+4 {
-		return false, fmt.Errorf("an update of a flow with %d bytes", len(one))
+func (l *Learners) flow(u update) (isOurs bool) {
+	if !u.isOfFlow() {
+		return false
 	}
-	end := updateLength + (int(binary.BigEndian.Uint16(one[updateLength+2:]))+7)/8*8 // the match is padded to 8 bytes
-	if end > len(one) || end < updateLength+8 {
-		return false, fmt.Errorf("an update of a flow with %d bytes and a match of %d", len(one), end-updateLength)
+	if u.cookie&oursMask == ours {
+		return u.event != updateAdded && u.event != updateInitial
 	}
-	if binary.BigEndian.Uint64(one[16:])&oursMask == ours {
-		return event != updateAdded && event != updateInitial, nil
+	delete(l.flows, u.identity)
+	if datapath, ok := metadataOf(u.fields); ok && u.event != updateRemoved && learns(u.instructions) {
+		l.flows[u.identity] = Learner{Datapath: datapath, Table: u.table}
 	}
-	identity := string(one[4:5]) + string(one[10:12]) + string(one[updateLength:end]) // table, priority, match
-	delete(l.flows, identity)
-	if datapath, ok := metadataOf(one[updateLength+4 : end]); ok && event != updateRemoved && learns(one[end:]) {
-		l.flows[identity] = Learner{Datapath: datapath, Table: int(one[4])}
-	}
-	return false, nil
+	return false
 }
 
 // metadataOf returns the logical datapath that a match has.

@@ -44,6 +44,10 @@ type Bridge struct {
 	// shown is the text that the bridge printed for each of our flows after the last write, by cookie. A different text
 	// means that someone changed the flow.
 	shown map[uint64]string
+	// applied are the cookies of the last Apply; nil: there was none. writes counts the writes.
+	applied map[uint64]bool
+	writes  int
+	monitor net.Conn // of Follow; nil: the bridge is not followed
 }
 
 // New returns a Bridge for the named bridge of the ovs-vswitchd whose run directory is runDir.
@@ -63,17 +67,21 @@ func (b *Bridge) Apply(flows []desired.Flow) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	missing, extra := b.difference(flows, have)
+	wanted, missing, extra := b.difference(flows, have)
 	if len(missing) == 0 && len(extra) == 0 {
-		b.shown = have
+		b.shown, b.applied = have, wanted
 		return false, nil
 	}
 	if err := b.client.OpenFlow.AddFlowBundle(b.target(), bundle(missing, extra)); err != nil {
 		return false, fmt.Errorf("write flows: %w", err)
 	}
+	b.applied, b.writes = wanted, b.writes+1
 	b.shown, err = b.dump()
 	return true, err
 }
+
+// Answers reports whether the ovs-vswitchd whose run directory is runDir has made a bridge and its ports.
+func Answers(runDir, bridge string) bool { return New(runDir, bridge).check() == nil }
 
 // check returns ErrAbsent if no process listens at the socket, because a killed switch leaves the socket file behind.
 func (b *Bridge) check() error {
@@ -108,9 +116,10 @@ func (b *Bridge) dump() (map[uint64]string, error) {
 	return flows, nil
 }
 
-// difference returns the flows to add, and the cookies of the flows to delete before that.
-func (b *Bridge) difference(flows []desired.Flow, have map[uint64]string) (missing []*ovs.Flow, extra []uint64) {
-	wanted := make(map[uint64]bool, len(flows))
+// difference returns the wanted cookies, the flows to add, and the cookies of the flows to delete before that.
+func (b *Bridge) difference(flows []desired.Flow, have map[uint64]string) (
+	wanted map[uint64]bool, missing []*ovs.Flow, extra []uint64) {
+	wanted = make(map[uint64]bool, len(flows))
 	for _, f := range flows {
 		flow := render(f)
 		wanted[flow.Cookie] = true
@@ -128,7 +137,7 @@ func (b *Bridge) difference(flows []desired.Flow, have map[uint64]string) (missi
 			extra = append(extra, cookie)
 		}
 	}
-	return missing, extra
+	return wanted, missing, extra
 }
 
 func bundle(missing []*ovs.Flow, extra []uint64) func(*ovs.FlowTransaction) error {

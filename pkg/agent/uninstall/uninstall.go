@@ -71,6 +71,10 @@ func (u Node) Run(ctx context.Context) error {
 			return hostnet.Clear(names.ManagementInterface)
 		}},
 		{"rules of nftables", (&nftables.Table{}).Remove},
+		{"rules in chain FORWARD of iptables", func(context.Context) error {
+			_, err := (&nftables.Firewall{}).Apply(desired.Forwarding{})
+			return err
+		}},
 		{"bridges of the host's links", u.releaseLinks},
 		{"rows in Open vSwitch, flows of its bridges", u.clearSwitch},
 		{"interfaces of pods", func(context.Context) error { return removeLinks(links) }},
@@ -129,7 +133,8 @@ func (u Node) clearSwitch(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := errors.Join(hostnet.RouteSources(nil), ipsec.ClearKernel()); err != nil {
+		_, err := hostnet.RouteSources(nil)
+		if err := errors.Join(err, ipsec.ClearKernel()); err != nil {
 			return err
 		}
 	}
@@ -180,7 +185,7 @@ func removeLinks(links []cni.HostLink) error {
 // removeFiles removes the files that the agent and weft-cni wrote next to the socket. It keeps the folder, which may be
 // a mount.
 func (u Node) removeFiles() error {
-	if err := tombstone.Beside(u.Socket).RemoveAll(); err != nil {
+	if err := errors.Join(tombstone.Beside(u.Socket).RemoveAll(), attach.CopiesBeside(u.Socket).RemoveAll()); err != nil {
 		return err
 	}
 	for _, path := range []string{u.Socket, u.Socket + ".new"} {

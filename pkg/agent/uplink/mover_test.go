@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/cni"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
@@ -68,6 +69,42 @@ func TestALinkMovesOntoItsBridge(t *testing.T) {
 	w.expectCarries(bridge, before, "after a second Ensure")
 	must(t, w.mover().Recover(context.Background()))
 	w.expectCarries(bridge, before, "after the agent's next start")
+}
+
+// The userspace datapath reads a link's frames by packet taps, and its guard keeps them from the host's stack.
+func TestAFlushedGuardComesBack(t *testing.T) {
+	if datapath() != networkv1alpha1.DatapathNetdev {
+		t.Skip("the kernel's datapath needs no guards")
+	}
+	w := newWorld(t)
+	w.move()
+	m := w.mover()
+	reguard := func(want bool) {
+		t.Helper()
+		changed, err := m.Reguard()
+		must(t, err)
+		if changed != want {
+			t.Errorf("changed is %t, want %t", changed, want)
+		}
+	}
+	reguard(false)
+	must(t, cni.RemoveGuards()) // as "nft flush ruleset" does
+	reguard(true)
+	reguard(false)
+	unlock, err := w.mover().lock(context.Background(), lockTimeout) // as another process that restores the link
+	must(t, err)
+	must(t, cni.RemoveGuards())
+	if _, err := m.Reguard(); !errors.Is(err, ErrBusy) {
+		t.Errorf("while the link is being restored: %v", err)
+	}
+	unlock()
+	rebooted := New(configOf(w.dir, w.ovs.Endpoint(), "another boot"))
+	if changed, err := rebooted.Reguard(); err != nil || changed {
+		t.Errorf("after a reboot: %t (%v)", changed, err)
+	}
+	reguard(true)
+	must(t, m.Release(context.Background()))
+	reguard(false)
 }
 
 func TestReleaseRestoresTheLink(t *testing.T) {
@@ -339,17 +376,34 @@ func TestAfterAPowerCutTheNodeIsMovedAgain(t *testing.T) {
 	}
 }
 
+// A switch that died leaves the links of the userspace datapath, and a successor without its database removes none.
 func TestABridgeThatIsLostWithoutABootIsMadeAgain(t *testing.T) {
-	w := newWorld(t)
-	before := w.view(nic)
-	w.move()
-	w.ovs.Ctl("del-br", bridge)
-	must(t, awaitLink(t.Context(), bridge, false))
-	must(t, w.mover().Recover(context.Background()))
-	w.expectRestored(before, "after Recover")
-	w.move()
-	w.expectCarries(bridge, before, "after the second move")
-	must(t, w.answers())
+	for name, lose := range map[string]func(*world){
+		"by a command": func(w *world) {
+			w.ovs.Ctl("del-br", bridge)
+			must(w, awaitLink(w.Context(), bridge, false))
+		},
+		"with the database, under a switch that died": func(w *world) {
+			w.ovs.KillSwitch()
+			w.ovs.Kill()
+			w.ovs.Empty()
+			w.ovs.Run()
+			w.ovs.Init()
+			w.ovs.RunSwitch()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			before := w.view(nic)
+			w.move()
+			lose(w)
+			must(t, w.mover().Recover(context.Background()))
+			w.expectRestored(before, "after Recover")
+			w.move()
+			w.expectCarries(bridge, before, "after the second move")
+			must(t, w.answers())
+		})
+	}
 }
 
 func TestARecreatedBridgeLinkGetsItsAddressesAgain(t *testing.T) {

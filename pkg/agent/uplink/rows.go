@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
@@ -73,8 +74,14 @@ func (r *rows) apply(ctx context.Context, s Rows) error {
 	if s.Present {
 		want = desired.UplinkBridge(desired.Uplink{Bridge: s.Bridge, Datapath: s.Datapath, MAC: s.MAC, MTU: s.MTU, Port: s.Port})
 	}
+	forgotten := !s.Present && !r.isBridge(s.Bridge)
 	if err := r.engine.Apply(ctx, want); err != nil {
 		return err
+	}
+	if forgotten {
+		if err := removeTap(s.Bridge); err != nil {
+			return err
+		}
 	}
 	if !s.Present {
 		return awaitLink(ctx, s.Bridge, false)
@@ -106,6 +113,26 @@ func (r *rows) awaitPort(ctx context.Context, name string) error {
 		return fmt.Errorf("ovs-vswitchd has not opened %s: %w", name, err)
 	}
 	return err
+}
+
+// removeTap removes the link of a bridge that Open vSwitch does not know any more. An ovs-vswitchd that died leaves the
+// links of the userspace datapath, which are persistent, and its successor removes only links in its database.
+func removeTap(name string) error {
+	link, err := netlink.LinkByName(name)
+	var notFound netlink.LinkNotFoundError
+	if errors.As(err, &notFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("link %s: %w", name, err)
+	}
+	if _, ok := link.(*netlink.Tuntap); !ok {
+		return nil
+	}
+	if err := netlink.LinkDel(link); err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("remove link %s, which Open vSwitch has forgotten: %w", name, err)
+	}
+	return nil
 }
 
 // awaitLink waits until a link exists in the kernel, or no longer does. The kernel may lag behind what ovs-vswitchd

@@ -43,7 +43,7 @@ func Server(config *rest.Config) []reserved.Destination {
 
 // Indexes are names of indexes of the cache.
 type Indexes struct {
-	// ByAddress indexes Nodes by their InternalIPs, and NodeNetworks by the addresses of their gateways.
+	// ByAddress indexes Nodes by their InternalIPs, and NodeNetworks by facts.ReportedAddresses.
 	ByAddress string
 	// ByService indexes EndpointSlices by the name of their service.
 	ByService string
@@ -100,7 +100,7 @@ func (l Lookup) ForNode(ctx context.Context, name string) (reserved.Table, error
 	if err := client.IgnoreNotFound(l.Client.Get(ctx, key, &nn, client.UnsafeDisableDeepCopy)); err != nil {
 		return table, err
 	}
-	for _, address := range append(facts.InternalIPs(&node), facts.GatewayAddresses(&nn)...) {
+	for _, address := range append(facts.InternalIPs(&node), facts.ReportedAddresses(&nn)...) {
 		table.Nodes[address] = name
 	}
 	return table, nil

@@ -24,7 +24,7 @@ func main() {
 	root := &cobra.Command{Use: "peer", Short: "Be tested", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(newServe(), newFrame(), newDatagram(), newSocket(), newPing(), newListen(), newTake(), newCall(),
 		newCallAll(), newResolve(), newTrace(), newBulk(), newNames(), newTunnel(), newAnswers(),
-		newReceive(), newSendTo(), newHold(), newTally())
+		newReceive(), newSendTo(), newHold(), newTally(), newSteady())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "peer:", err)
 		os.Exit(1)
