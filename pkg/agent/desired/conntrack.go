@@ -3,7 +3,6 @@ package desired
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/weft-network/weft/pkg/facts"
@@ -50,25 +49,31 @@ func tuple(from, to netip.AddrPort) string {
 	return strings.Join(parts, ",")
 }
 
+// Backends are the endpoints of UDP destinations.
+type Backends map[netip.AddrPort]map[netip.AddrPort]bool
+
 // UDPBackends returns the endpoints of a service's UDP ports by destination, as seen from a node. The unspecified address stands
 // for the nodes' own. ipam.NowhereOf is among the endpoints of a destination that needs one on the node and has none there.
-func UDPBackends(service facts.Service, node string) map[netip.AddrPort][]netip.AddrPort {
-	found := map[netip.AddrPort][]netip.AddrPort{}
+func UDPBackends(service facts.Service, node string) Backends {
+	found := Backends{}
 	for _, port := range service.Ports {
 		if port.Protocol != facts.UDP {
 			continue
 		}
 		for _, vip := range port.VIPs {
 			at, near := vip.AddrPort, false
+			if found[at] == nil {
+				found[at] = map[netip.AddrPort]bool{}
+			}
 			for _, b := range port.Backends {
 				if b.Addr().Is4() != at.Addr().Is4() {
 					continue
 				}
 				near = near || b.Node == node
-				found[at] = append(found[at], b.AddrPort)
+				found[at][b.AddrPort] = true
 			}
 			if vip.From == facts.FromLocal && !near {
-				found[at] = append(found[at], ipam.NowhereOf(at.Addr()))
+				found[at][ipam.NowhereOf(at.Addr())] = true
 			}
 		}
 	}
@@ -80,21 +85,18 @@ const mostStale = 64
 
 // StaleBackends selects the entries of destinations that have lost endpoints. ovn-controller ends them too (ct_flush), but just
 // before it changes the flows, so that a client that sends meanwhile has its entry again.
-func StaleBackends(former, present map[netip.AddrPort][]netip.AddrPort) (stale []Stale) {
+func StaleBackends(former, present Backends) (stale []Stale) {
 	for to, backends := range former {
-		gone := map[netip.AddrPort]bool{}
-		for _, b := range backends {
-			if !slices.Contains(present[to], b) {
-				gone[b] = true
+		var gone []Stale
+		for b := range backends {
+			if !present[to][b] {
+				gone = append(gone, Stale{To: to, By: b})
 			}
 		}
 		if len(gone) > mostStale {
-			stale = append(stale, Stale{To: to})
-			continue
+			gone = []Stale{{To: to}}
 		}
-		for b := range gone {
-			stale = append(stale, Stale{To: to, By: b})
-		}
+		stale = append(stale, gone...)
 	}
 	return stale
 }

@@ -276,7 +276,7 @@ func (h HostRules) UDP() map[netip.AddrPort]UDPTarget {
 			if _, taken := targets[at]; taken {
 				continue
 			}
-			target := UDPTarget{To: slices.Concat(f.Inside, f.Outside), Host: f.Outside != nil,
+			target := UDPTarget{To: slices.Concat(f.Inside, f.Outside), Host: f.ByHost,
 				Text: fmt.Sprint(h.Mode, f.ClusterIP, f.ClusterPort, f.Local, f.Dropped, f.Inside, f.Outside)}
 			if f.Inside == nil || f.Outside == nil && !f.IsClusterIP {
 				target.To = append(target.To, netip.AddrPortFrom(f.ClusterIP, f.ClusterPort))

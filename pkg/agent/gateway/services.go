@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -83,8 +82,8 @@ type Services struct {
 	changed func()
 
 	mu     sync.Mutex
-	byName map[types.NamespacedName][]desired.Frontend                  // nil: not read yet
-	udp    map[types.NamespacedName]map[netip.AddrPort][]netip.AddrPort // desired.UDPBackends of services that have some
+	byName map[types.NamespacedName][]desired.Frontend // nil: not read yet
+	udp    map[types.NamespacedName]desired.Backends   // desired.UDPBackends of services that have some
 	place  desired.Place
 	// servers are the API servers, from the endpoints of their service.
 	servers []reserved.Destination
@@ -192,7 +191,7 @@ func (s *Services) read(ctx context.Context) error {
 	if err := s.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list services: %w", err)
 	}
-	all, allUDP := map[types.NamespacedName][]desired.Frontend{}, map[types.NamespacedName]map[netip.AddrPort][]netip.AddrPort{}
+	all, allUDP := map[types.NamespacedName][]desired.Frontend{}, map[types.NamespacedName]desired.Backends{}
 	for i := range list.Items {
 		name := client.ObjectKeyFromObject(&list.Items[i])
 		frontends, udp, err := s.frontendsOf(ctx, name, &list.Items[i])
@@ -244,7 +243,7 @@ func (s *Services) apiServers() []reserved.Destination {
 
 // frontendsOf computes the frontends of a service, and desired.UDPBackends. service is nil if it does not exist.
 func (s *Services) frontendsOf(ctx context.Context, name types.NamespacedName, service *corev1.Service) (
-	[]desired.Frontend, map[netip.AddrPort][]netip.AddrPort, error,
+	[]desired.Frontend, desired.Backends, error,
 ) {
 	if service == nil {
 		return nil, nil, nil

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -52,74 +50,75 @@ func (s *staleEntries) add(stale []desired.Stale) {
 }
 
 // keep forgets entries of endpoints that a destination has again.
-func (s *staleEntries) keep(present map[netip.AddrPort][]netip.AddrPort) {
+func (s *staleEntries) keep(present desired.Backends) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.times, func(one desired.Stale, _ times) bool { return slices.Contains(present[one.To], one.By) })
+	maps.DeleteFunc(s.times, func(one desired.Stale, _ times) bool { return present[one.To][one.By] })
 }
 
-// due returns the entries to remove now, and the time until the next; 0: none.
-func (s *staleEntries) due(now time.Time) (stale []desired.Stale, again time.Duration) {
+// due returns the entries to remove now.
+func (s *staleEntries) due(now time.Time) (stale []desired.Stale) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one, t := range s.times {
-		wait := t.due.Sub(now)
-		if wait <= 0 {
+		if !t.due.After(now) {
 			stale = append(stale, one)
-		} else if again == 0 || wait < again {
-			again = wait
 		}
 	}
-	return stale, again
+	return stale
 }
 
-// removed counts the removal of an entry.
-func (s *staleEntries) removed(one desired.Stale, now time.Time) (again time.Duration) {
+// removed counts the removal of entries, and returns the time until the next removal; 0: none.
+func (s *staleEntries) removed(entries []desired.Stale, now time.Time) (next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.times[one]
 	gaps := staleGaps()
-	if t.count == len(gaps) {
-		delete(s.times, one)
-		return 0
+	for _, one := range entries {
+		t, ok := s.times[one]
+		if ok && t.count < len(gaps) {
+			s.times[one] = times{t.count + 1, now.Add(gaps[t.count])}
+		} else {
+			delete(s.times, one)
+		}
 	}
-	again = gaps[t.count]
-	s.times[one] = times{t.count + 1, now.Add(again)}
-	return again
+	for _, t := range s.times {
+		wait := max(time.Millisecond, t.due.Sub(now))
+		if next == 0 || wait < next {
+			next = wait
+		}
+	}
+	return next
 }
 
 // removeStale removes the conntrack entries that are due, the kernel's and Open vSwitch's. What fails stays due.
 func (r *Gateway) removeStale(ctx context.Context) error {
-	due, next := r.Services.stale.due(time.Now())
+	now := time.Now()
+	due := r.Services.stale.due(now)
 	if err := hostnet.ForgetUDP(desired.Targets(due, r.outside.udp)); err != nil {
 		return err
 	}
 	if len(due) > 0 && r.outside.runDir != "" {
-		again, err := r.flush(ctx, due)
-		if err != nil {
+		if err := r.flush(ctx, due); err != nil {
 			return fmt.Errorf("remove UDP conntrack entries of Open vSwitch: %w", err)
 		}
-		if next == 0 || again != 0 && again < next {
-			next = again
-		}
 	}
-	if next > 0 {
+	if next := r.Services.stale.removed(due, now); next > 0 {
 		r.After(next)
 	}
 	return nil
 }
 
-// flush removes entries and returns the time until the first is removed again; 0: none is.
-func (r *Gateway) flush(ctx context.Context, due []desired.Stale) (next time.Duration, err error) {
+// flush removes entries of Open vSwitch.
+func (r *Gateway) flush(ctx context.Context, due []desired.Stale) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, staleTimeout)
 	defer cancel()
 	socket, err := unixctl.Socket(r.outside.runDir, "ovs-vswitchd")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	conn, err := unixctl.Dial(ctx, socket)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	datapath := "system@ovs-system"
@@ -128,11 +127,8 @@ func (r *Gateway) flush(ctx context.Context, due []desired.Stale) (next time.Dur
 	}
 	for _, one := range due {
 		if _, err := conn.Call(ctx, "dpctl/flush-conntrack", append([]string{datapath}, one.Args()...)...); err != nil {
-			return 0, err
-		}
-		if again := r.Services.stale.removed(one, time.Now()); again > 0 && (next == 0 || again < next) {
-			next = again
+			return err
 		}
 	}
-	return next, nil
+	return nil
 }
