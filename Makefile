@@ -15,6 +15,7 @@ NODE ?= 1
 # because they are no coincidence. A package that fails outside of its tests fails the run.
 GOTEST := go run ./test/repeat --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test
 
+MODULE := github.com/weft-network/weft
 # The packages whose tests last longest start first. Tests wait more than they compute, so one package more than there are processors
 # is tested at once.
 LONGEST := ./test/operator ./pkg/agent ./pkg/agent/uplink
@@ -56,12 +57,20 @@ test-modules: ## Run the tests in separate modules: the alerts and dashboards wi
 	cd test/bundle && go test -count=1 ./...
 	cd test/ui && go test -count=1 ./...
 
+.PHONY: quick
+quick: verify ## Check within two minutes what fails often: generated code, vet, style, words, imports, docs, and the packages with Go files that differ from BASE=main, but those whose tests take minutes
+	go vet ./... && go vet -tags e2e ./test/...
+	go test ./test/style ./test/imports ./test/docs ./test/timers ./test/record ./test/poll \
+	  $$(comm -12 <(go list ./... | grep -vE '/($(UNRACED))$$' | grep -vxF "$$(go list $(LONGEST))" | sort) \
+	    <({ git diff --name-only $(or $(BASE),main) -- '*.go'; git ls-files -o --exclude-standard -- '*.go'; } | sed 's|^|$(MODULE)/|; s|/[^/]*$$||' | sort -u))
+
 .PHONY: check-chart
 check-chart: ## Render the Helm chart with Helm's code, and compare each object with dist/install.yaml; building Helm takes minutes
 	cd test/helm && go test -count=1 ./...
 
 .PHONY: check-ui
 check-ui: ## Open the page of kubectl weft ui with 5,000 pods in a real Chromium (apt-get install chromium), and report how long it renders (PICTURES=folder writes pictures of every view)
+	$(if $(PICTURES),mkdir -p $(PICTURES))
 	cd test/ui && WEFT_UI_BROWSER=required go test -count=1 -timeout 20m -v . $(if $(PICTURES),-args -pictures $(abspath $(PICTURES)))
 
 .PHONY: check-raft

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weft-network/weft/controllers/egressip"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/resolver"
 )
@@ -31,8 +32,9 @@ type Options struct {
 	FirstConnection time.Duration
 	// Violations receives the number of violations of each invariant, after each check.
 	Violations func(invariant string, n int)
-	// Reported receives each status of the ClusterNetwork: states by area (0 OK to 3 unavailable), and counts of nodes.
-	Reported func(areas map[string]int, ready, total int)
+	// Reported receives each status of the ClusterNetwork: states by area (0 OK to 3 unavailable), counts of nodes, and the
+	// conditions of objects that are not good.
+	Reported func(areas map[string]int, ready, total int, waits []health.Wait)
 	// Programmed receives the time from a change of a service's endpoints until the database had it.
 	Programmed func(took time.Duration)
 	// Propagated receives, after a change of a service's endpoints and at most once in database.PropagationInterval,
@@ -56,6 +58,8 @@ type Options struct {
 	Announcing func(pool string, used, free, unannounced int64)
 	// Sessions receives how many nodes must have a session with a BGPPeer, how many have one, and on how many BFD is up, or nil.
 	Sessions func(peer string, nodes, established int, bfdUp *int32)
+	// Workloads, if set, receives the states of Weft's workloads in Namespace.
+	Workloads WorkloadObserver
 	// Namespace is the namespace of the agents' pods. If it is empty, they are not watched. Version is the operator's
 	// own.
 	Namespace, Version string

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -134,6 +133,9 @@ func Setup(mgr ctrl.Manager, options Options) (*ovndb.Engine, error) {
 	inspector := &inspect.Inspector{Planner: &plan.Planner{Env: env, Kinds: kinds, Make: kindsOf}, Database: db, World: worldOf(env, db),
 		Kinds: kinds}
 	errs := []error{inspector.SetupWithManager(mgr, options.AdminSocket)}
+	if options.Workloads != nil && options.Namespace != "" && !options.Zone.Follows() {
+		observers = append(observers, observeWorkloads(mgr, options.Namespace, options.Workloads))
+	}
 	for _, run := range append(observers, db.Run, restore) {
 		errs = append(errs, mgr.Add(&leaderRunnable{run}))
 	}
@@ -159,9 +161,7 @@ func start(ctx context.Context, env *kind.Env, db *database.Database, first *dat
 // worldOf returns a reader of the invariants' facts.
 func worldOf(env *kind.Env, db *database.Database) *invariantcheck.Reader {
 	return &invariantcheck.Reader{Client: env.Client, Zone: env.Zone, Database: db,
-		ClusterPolicies: func(ctx context.Context) ([]metav1.Object, error) {
-			return policy.ClusterPolicies(ctx, env.Client, env.Served)
-		}, MultiNetworkPolicies: func(ctx context.Context) ([]invariant.MultiNetworkPolicy, error) {
+		ClusterPolicies: env.ClusterPolicies, MultiNetworkPolicies: func(ctx context.Context) ([]invariant.MultiNetworkPolicy, error) {
 			return policy.MultiNetworkPolicies(ctx, env.Client, env.Served)
 		}}
 }

@@ -56,6 +56,9 @@ func aPeer() *networkv1alpha1.BGPPeer {
 		Spec: networkv1alpha1.BGPPeerSpec{PeerAddress: "192.0.2.254", PeerASN: 64512, MyASN: 64513}}
 }
 
+// session is how conditions name a session with aPeer.
+const session = "peerAddress 192.0.2.254, peerASN 64512, myASN 64513: "
+
 func anAdvertisement() *networkv1alpha1.BGPAdvertisement {
 	return &networkv1alpha1.BGPAdvertisement{ObjectMeta: metav1.ObjectMeta{Name: "services", Generation: 3},
 		Spec: networkv1alpha1.BGPAdvertisementSpec{LoadBalancers: &networkv1alpha1.BGPLoadBalancers{}}}
@@ -70,7 +73,7 @@ func TestRoutesAreWrittenOnce(t *testing.T) {
 	b := newBed(t, &counted, aPeer(), anAdvertisement())
 	kindtest.Expect(t, kindtest.Outcome{Writes: []string{"patch NodeNetwork n1", "patch NodeNetwork n2",
 		"patch status BGPPeer rack", "patch status BGPAdvertisement services"}, Events: []string{
-		"Warning SessionsDown BGPPeer rack: Established is False: node n1: its agent has not reported the session yet; " +
+		"Warning SessionsDown BGPPeer rack: Established is False: " + session + "node n1: its agent has not reported the session yet; " +
 			"node n2: its agent has not reported the session yet",
 		"Normal AsExpected BGPAdvertisement services: Advertised is True: a node announces each selected address"}},
 		b.Reconcile("", all))
@@ -101,7 +104,7 @@ func TestSessionsAreReported(t *testing.T) {
 	kindtest.Expect(t, kindtest.Outcome{Writes: []string{"patch status BGPPeer rack"}}, b.Reconcile("", all))
 	p := kindtest.Get(b, aPeer())
 	c := meta.FindStatusCondition(p.Status.Conditions, networkv1alpha1.ConditionEstablished)
-	if p.Status.Nodes != 2 || p.Status.Established != 1 || c.Message != "node n2: cannot connect: connection refused" {
+	if p.Status.Nodes != 2 || p.Status.Established != 1 || c.Message != session+"node n2: cannot connect: connection refused" {
 		t.Errorf("status %+v", p.Status)
 	}
 	b.Delete(p)
@@ -136,7 +139,7 @@ func TestBFDIsReported(t *testing.T) {
 		"Normal AsExpected BGPPeer rack: Established is True: each selected node has a session"}}, b.Reconcile("", all))
 	p := kindtest.Get(b, aPeer())
 	c := meta.FindStatusCondition(p.Status.Conditions, networkv1alpha1.ConditionBFDUp)
-	if c == nil || c.Reason != networkv1alpha1.ReasonBFDDown || c.Message != "node n2: the router sends no packets" ||
+	if c == nil || c.Reason != networkv1alpha1.ReasonBFDDown || c.Message != session+"node n2: the router sends no packets" ||
 		p.Status.BFDUp == nil || *p.Status.BFDUp != 1 || counted[len(counted)-1] != "rack 2 2 1" {
 		t.Errorf("status %+v, counted %v", p.Status, counted)
 	}

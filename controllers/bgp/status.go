@@ -115,9 +115,21 @@ func whyBFDDown(s networkv1alpha1.NodeBGPSession) string {
 func peerCondition(p *networkv1alpha1.BGPPeer, found *bgp.Peer, kind, reasonDown string, down []string, good string) metav1.Condition {
 	reason, message := found.Reason, found.Message
 	if reason == "" && len(down) > 0 {
-		reason, message = reasonDown, strings.Join(down, "; ")
+		reason, message = reasonDown, sessionText(p)+": "+strings.Join(down, "; ")
 	}
 	return condition(kind, p.Generation, reason, message, good)
+}
+
+// sessionText names the fields by which a session may fail.
+func sessionText(p *networkv1alpha1.BGPPeer) string {
+	text := fmt.Sprintf("peerAddress %s, peerASN %d, myASN %d", p.Spec.PeerAddress, p.Spec.PeerASN, p.Spec.MyASN)
+	if p.Spec.SourceAddress != "" {
+		text += fmt.Sprint(", sourceAddress ", p.Spec.SourceAddress)
+	}
+	if p.Spec.PasswordKey != "" {
+		text += ", passwordKey " + p.Spec.PasswordKey
+	}
+	return text
 }
 
 // reportAdvertisement writes the status of a BGPAdvertisement.

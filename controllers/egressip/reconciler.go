@@ -5,6 +5,7 @@ package egressip
 import (
 	"context"
 	"net/netip"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +16,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -41,6 +43,8 @@ type Reconciler struct {
 	// ServicesByAddress is the index of Services by the addresses that they are balanced on.
 	ServicesByAddress string
 	Zone              kind.Zone
+	// Floating has the addresses of NAT pools that are in use.
+	Floating *claim.Claimer
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -98,6 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 type decision struct {
 	assigned   []facts.Assignment
 	unassigned []facts.Unassigned
+	kept       []netip.Addr // former addresses that stay in use
 	// reason and trouble describe a problem of all its addresses. They are empty without one.
 	reason, trouble string
 	// silent are nodes that carry addresses and do not respond while no node responds.
@@ -117,15 +122,15 @@ func (r *Reconciler) decide(ctx context.Context, e *networkv1alpha1.EgressIP, w 
 		return decision{reason: networkv1alpha1.ReasonDatabaseSchemaTooOld,
 			trouble: "the northbound database's server lacks NAT.match, which egress IPs need: it is older than OVN 24.09"}, nil
 	}
-	owners := map[netip.Addr]string{}
-	for _, a := range addresses {
+	owners, former := map[netip.Addr]string{}, facts.FormerEgressAddresses(e)
+	for _, a := range slices.Concat(addresses, former) {
 		if owners[a], err = r.owner(ctx, e, a, w); err != nil {
 			return decision{}, err
 		}
 	}
 	var d decision
-	carriers := w.carriersFor(e.Name)
-	d.assigned, d.unassigned = facts.AssignEgressIPs(addresses, assignmentsOf(e), carriers, func(a netip.Addr) string { return owners[a] })
+	d.assigned, d.unassigned, d.kept = facts.AssignEgressIPs(addresses, former, assignmentsOf(e), w.carriersFor(e.Name),
+		func(a netip.Addr) string { return owners[a] })
 	if w.allSilent {
 		for _, a := range d.assigned {
 			d.silent = append(d.silent, a.Node)

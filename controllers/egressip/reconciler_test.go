@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -117,10 +118,20 @@ func on(node string) func(*networkv1alpha1.EgressIP) {
 	}
 }
 
+// keeping makes an EgressIP keep an address, which a node carries, or none if it is "".
+func keeping(node string) func(*networkv1alpha1.EgressIP) {
+	return func(e *networkv1alpha1.EgressIP) {
+		if e.Status.Former = []networkv1alpha1.IP{"192.0.2.77"}; node != "" {
+			on(node)(e)
+		}
+	}
+}
+
 func TestReconcile(t *testing.T) {
 	const (
 		all      = " Assigned True of generation 5 AsExpected: nodes carry all addresses"
 		silent   = "no node that could carry an address responds; the addresses stay where they are"
+		keeps    = "192.0.2.1: it belongs to node n1; spec.egressIPs had 192.0.2.77, which stays in use"
 		assigned = "Normal EgressIPAssigned EgressIP out: node n1 carries 192.0.2.77"
 	)
 	rejected := &ovndb.RejectedError{Unit: out, Err: errors.New("constraint violation")}
@@ -131,6 +142,14 @@ func TestReconcile(t *testing.T) {
 	older := anEgressIP(ips("192.0.2.77"), func(e *networkv1alpha1.EgressIP) {
 		e.Name, e.UID, e.CreationTimestamp = "older", "uid-older", metav1.Unix(50, 0)
 	})
+	aKeeper := func(name string, created int64) *networkv1alpha1.EgressIP {
+		return anEgressIP(ips("192.0.2.1"), keeping(""), func(e *networkv1alpha1.EgressIP) {
+			e.Name, e.UID, e.CreationTimestamp = name, types.UID(name), metav1.Unix(created, 0)
+		})
+	}
+	aFloatingIP := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.77"}, Spec: networkv1alpha1.FloatingIPSpec{
+		Address: "192.0.2.77", Pool: "edge", Holder: &networkv1alpha1.FloatingIPHolder{Kind: "Deployment", Namespace: "demo", Name: "web"}}}
+	keeper, younger := aKeeper("older", 50), aKeeper("younger", 150)
 	balancers := func(created int64, ready metav1.ConditionStatus) *networkv1alpha1.LoadBalancerPool {
 		p := &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", CreationTimestamp: metav1.Unix(created, 0)}}
 		p.Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"192.0.2.64/28"}
@@ -151,6 +170,12 @@ func TestReconcile(t *testing.T) {
 	}
 	used := func(p *networkv1alpha1.IPPool) { p.Status.Used = 1 }
 	overlay := func(p *networkv1alpha1.IPPool) { p.Spec.Location = networkv1alpha1.LocationOverlay }
+	underlay := func(p *networkv1alpha1.IPPool) {
+		p.Spec.Location, p.Spec.Network = networkv1alpha1.LocationUnderlay, "rack"
+	}
+	aNetwork := func(topology networkv1alpha1.NetworkTopology) *networkv1alpha1.Network {
+		return &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "rack"}, Spec: networkv1alpha1.NetworkSpec{Topology: topology}}
+	}
 	written := []string{"patch status EgressIP out"}
 	type test struct {
 		egressIP *networkv1alpha1.EgressIP
@@ -169,14 +194,29 @@ func TestReconcile(t *testing.T) {
 				Events: []string{"Warning " + reason + " EgressIP out: " + message}}}
 	}
 	// despite is the test of an address that n1 carries despite an IPPool, ofPool of an address that the IPPool has.
-	despite := func(pool client.Object) test {
-		return test{egressIP: anEgressIP(ips("192.0.2.77")), objects: []client.Object{pool}, state: "192.0.2.77=n1" + all,
+	despite := func(objects ...client.Object) test {
+		return test{egressIP: anEgressIP(ips("192.0.2.77")), objects: objects, state: "192.0.2.77=n1" + all,
 			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written, Events: []string{assigned}}}
 	}
 	ofPool := func(pool *networkv1alpha1.IPPool) test {
 		return trouble("192.0.2.77", "AddressInUse", "it belongs to IPPool edge", pool)
 	}
+	floating := func(address networkv1alpha1.EgressAddress, holder *networkv1alpha1.FloatingIPHolder) client.Object {
+		return &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: "nat"},
+			Spec: networkv1alpha1.FloatingIPSpec{Address: address, Pool: "edge", Holder: holder}}
+	}
+	holder := &networkv1alpha1.FloatingIPHolder{APIVersion: "v1", Kind: "Pod", Namespace: "demo", Name: "web", Pod: "web", PodUID: "uid-web"}
+	narrowed := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", CreationTimestamp: metav1.Unix(200, 0)}}
+	narrowed.Spec.Location, narrowed.Spec.Ranges = networkv1alpha1.LocationNAT, []networkv1alpha1.IPPoolRange{{Addresses: "192.0.2.128/30"}}
 	for name, c := range map[string]test{
+		"an address that a pod still has of a pool that was narrowed": trouble("192.0.2.77", "AddressInUse",
+			"it belongs to IPPool edge", narrowed, floating("192.0.2.77", holder)),
+		"an address that a pod still has of a pool that was deleted": trouble("192.0.2.77", "AddressInUse",
+			"it belongs to IPPool edge", floating("192.0.2.77", holder)),
+		"an address that nobody has of a pool that was narrowed": {
+			egressIP: anEgressIP(ips("192.0.2.77")), objects: []client.Object{narrowed, floating("192.0.2.77", nil)}, state: "192.0.2.77=n1" + all,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written, Events: []string{assigned}},
+		},
 		"IPv4": {
 			egressIP: anEgressIP(ips("192.0.2.77")), state: "192.0.2.77=n1" + all,
 			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written, Events: []string{assigned}},
@@ -217,6 +257,32 @@ func TestReconcile(t *testing.T) {
 				"Normal EgressIPAssigned EgressIP out: node n1 carries 2001:db8::77",
 				"Warning EgressIPUnassigned EgressIP out: node n1 does not carry 192.0.2.77 any more: it is not in the spec any more"}},
 		},
+		"an address that cannot be used instead": {
+			egressIP: anEgressIP(ips("192.0.2.1"), on("n2")), state: "192.0.2.77=n2 Assigned False of generation 5 AddressInUse: " + keeps,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@2"), Writes: written,
+				Events: []string{"Warning AddressInUse EgressIP out: " + keeps}},
+		},
+		"an address that is kept still": {
+			egressIP: anEgressIP(ips("192.0.2.1"), keeping("n2")), state: "192.0.2.77=n2 Assigned False of generation 5 AddressInUse: " + keeps,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@2"), Writes: written,
+				Events: []string{"Warning AddressInUse EgressIP out: " + keeps}},
+		},
+		"a kept address finds its node again": {
+			egressIP: anEgressIP(ips("192.0.2.1"), keeping("")), state: "192.0.2.77=n1 Assigned False of generation 5 AddressInUse: " + keeps,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written,
+				Events: []string{assigned, "Warning AddressInUse EgressIP out: " + keeps}},
+		},
+		"another address instead of the kept one": {
+			egressIP: anEgressIP(ips("192.0.2.78"), keeping("n1")), state: "192.0.2.78=n1" + all,
+			want: kindtest.Outcome{Units: carried("192.0.2.78@1"), Writes: written, Events: []string{
+				"Normal EgressIPAssigned EgressIP out: node n1 carries 192.0.2.78",
+				"Warning EgressIPUnassigned EgressIP out: node n1 does not carry 192.0.2.77 any more: it is not in the spec any more"}},
+		},
+		"an address that a younger EgressIP keeps": {
+			egressIP: anEgressIP(ips("192.0.2.77")), objects: []client.Object{younger}, state: "192.0.2.77=n1" + all,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written, Events: []string{assigned}},
+		},
+		"an address that an older EgressIP keeps": trouble("192.0.2.77", "AddressInUse", "it belongs to EgressIP older", keeper),
 		"an address that cannot be read": {
 			egressIP: anEgressIP(ips("bad")),
 			state:    `Assigned False of generation 5 InvalidSpec: spec.egressIPs[0]: ParseAddr("bad"): unable to parse IP`,
@@ -233,9 +299,14 @@ func TestReconcile(t *testing.T) {
 		"an address of an older service": trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it", service),
 		"an address of an older LoadBalancerPool": trouble("192.0.2.77", "AddressInUse",
 			"it is in range 192.0.2.64-192.0.2.79 of LoadBalancerPool edge", balancers(50, metav1.ConditionTrue)),
-		"of an older refused LoadBalancerPool":           despite(balancers(50, metav1.ConditionFalse)),
-		"of a LoadBalancerPool of the same second":       despite(balancers(100, metav1.ConditionTrue)),
-		"an address of an older EgressIP":                trouble("192.0.2.77", "AddressInUse", "it belongs to EgressIP older", older),
+		"of an older refused LoadBalancerPool":     despite(balancers(50, metav1.ConditionFalse)),
+		"of a LoadBalancerPool of the same second": despite(balancers(100, metav1.ConditionTrue)),
+		"an address of an older EgressIP":          trouble("192.0.2.77", "AddressInUse", "it belongs to EgressIP older", older),
+		"an address that a pod has of a younger NAT pool": trouble("192.0.2.77", "AddressInUse",
+			"it belongs to Deployment demo/web by IPPool edge", natPool(150), aFloatingIP),
+		"an address that a pod has on a Localnet Network": trouble("192.0.2.77", "AddressInUse",
+			"it belongs to Deployment demo/web by IPPool edge", natPool(150, underlay), aNetwork(networkv1alpha1.TopologyLocalnet), aFloatingIP),
+		"an address that a pod has on a Layer2 Network":  despite(natPool(150, underlay), aNetwork(networkv1alpha1.TopologyLayer2), aFloatingIP),
 		"of an older NAT pool":                           ofPool(natPool(50)),
 		"of a younger NAT pool":                          despite(natPool(150)),
 		"of a NAT pool of the same second":               despite(natPool(100)),

@@ -20,7 +20,6 @@ import (
 	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // Kinds returns the kinds of EgressIPs' units and of Services that are the source of their pods. EgressIPs are reconciled one after the
@@ -28,7 +27,12 @@ import (
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers,
 		Reachable:         env.Observed.Reachable,
-		ServicesByAddress: balance.ByAddress, Zone: env.Zone}
+		ServicesByAddress: balance.ByAddress, Zone: env.Zone, Floating: env.Floating}
+	env.FloatingFreed.Subscribe(func(string) {
+		for _, request := range r.that(context.Background(), waits) {
+			env.Triggers.Enqueue(topology.KindEgressIP, request.NamespacedName)
+		}
+	})
 	services := &Services{Client: env.Client, Database: env.Database, Events: env.Events, Zone: env.Zone}
 	return []*kind.Kind{services.kind(), {
 		Name: topology.KindEgressIP, Reconciler: r,
@@ -38,13 +42,14 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Of(&networkv1alpha1.EgressIP{}, predicate.Funcs{UpdateFunc: changed}),
 			// Another EgressIP may take an address that becomes free. A new EgressIP takes an address from another
 			// one of the same second if its name sorts first.
-			kind.Map(&networkv1alpha1.EgressIP{}, r.Sharing, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.EgressIP{}, r.Sharing, kind.EgressAddressesChanged()),
 			kind.Map(&corev1.Node{}, r.every, predicate.Funcs{UpdateFunc: nodeChanged}),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.every, predicate.Funcs{UpdateFunc: networkChanged}),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.every, kind.NetworksChanged()),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, r.every, kind.BalancersChanged()),
 			kind.Map(&corev1.Service{}, r.On, predicate.Funcs{UpdateFunc: addressesChanged}),
 			kind.Map(&networkv1alpha1.IPPool{}, r.every, balance.RangesChanged()),
+			kind.Map(&networkv1alpha1.FloatingIP{}, r.waiting, released()),
 			kind.Map(&discoveryv1.EndpointSlice{}, r.every, predicate.NewPredicateFuncs(isOfAPIServer)),
 		},
 	}}
@@ -109,10 +114,9 @@ func (r *Reconciler) Sharing(ctx context.Context, o client.Object) []reconcile.R
 	if !ok {
 		return nil
 	}
-	addresses, _ := facts.EgressAddresses(e)
+	addresses := facts.EgressAddressesInUse(e)
 	return r.that(ctx, func(other *networkv1alpha1.EgressIP) bool {
-		have, err := facts.EgressAddresses(other)
-		return err == nil && other.Name != e.Name && slices.ContainsFunc(have, func(a netip.Addr) bool {
+		return other.Name != e.Name && slices.ContainsFunc(facts.EgressAddressesInUse(other), func(a netip.Addr) bool {
 			return slices.Contains(addresses, a)
 		})
 	})
@@ -126,11 +130,27 @@ func (r *Reconciler) On(ctx context.Context, o client.Object) []reconcile.Reques
 	}
 	addresses := facts.ServiceAddresses(service)
 	return r.that(ctx, func(e *networkv1alpha1.EgressIP) bool {
-		have, err := facts.EgressAddresses(e)
-		return err == nil && (len(have) != len(e.Status.Items) || slices.ContainsFunc(have, func(a netip.Addr) bool {
-			return slices.Contains(addresses, a)
-		}))
+		return waits(e) || slices.ContainsFunc(facts.EgressAddressesInUse(e), func(a netip.Addr) bool { return slices.Contains(addresses, a) })
 	})
+}
+
+// waits reports whether an EgressIP has an address that no node carries.
+func waits(e *networkv1alpha1.EgressIP) bool {
+	return len(e.Status.Former) > 0 || len(e.Spec.EgressIPs) != len(e.Status.Items)
+}
+
+// waiting returns a request for each EgressIP with an address that no node carries.
+func (r *Reconciler) waiting(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.that(ctx, waits)
+}
+
+// released passes the events of FloatingIPs whose address becomes free.
+func released() predicate.Funcs {
+	return predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*networkv1alpha1.FloatingIP)
+		after, ok2 := e.ObjectNew.(*networkv1alpha1.FloatingIP)
+		return !ok || !ok2 || before.Spec.Holder != nil && after.Spec.Holder == nil
+	}}
 }
 
 func (r *Reconciler) that(ctx context.Context, which func(*networkv1alpha1.EgressIP) bool) (requests []reconcile.Request) {

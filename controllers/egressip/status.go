@@ -31,8 +31,12 @@ func (r *Reconciler) record(ctx context.Context, e *networkv1alpha1.EgressIP, d 
 		e.Status.Items = append(e.Status.Items,
 			networkv1alpha1.EgressIPStatusItem{EgressIP: networkv1alpha1.IP(a.Address.String()), Node: a.Node})
 	}
+	e.Status.Former = nil
+	for _, a := range d.kept {
+		e.Status.Former = append(e.Status.Former, networkv1alpha1.IP(a.String()))
+	}
 	changed := !refused && meta.SetStatusCondition(&e.Status.Conditions, d.condition(e))
-	if slices.Equal(before.Status.Items, e.Status.Items) && !changed {
+	if slices.Equal(before.Status.Items, e.Status.Items) && slices.Equal(before.Status.Former, e.Status.Former) && !changed {
 		return nil
 	}
 	// The resource version makes a write fail if its writer, such as a former leader, lacks the last decision.
@@ -54,6 +58,9 @@ func (d decision) condition(e *networkv1alpha1.EgressIP) metav1.Condition {
 		var texts []string
 		for _, u := range d.unassigned {
 			texts = append(texts, fmt.Sprintf("%s: %s", u.Address, u.Message))
+		}
+		for _, a := range d.kept {
+			texts = append(texts, fmt.Sprintf("spec.egressIPs had %s, which stays in use", a))
 		}
 		c.Reason, c.Message = d.unassigned[0].Reason, strings.Join(texts, "; ")
 	case len(d.silent) > 0:

@@ -63,8 +63,14 @@ func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 	if err := r.Client.List(ctx, &balancers, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items, pools: floating.NewTranslated(pools.Items),
+	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items,
 		balancers: balancers.Items, gateways: map[string]facts.Gateway{}}
+	if !r.Zone.Follows() { // a zone's operator follows the decision
+		if err := r.Floating.Load(ctx); err != nil {
+			return nil, err
+		}
+		w.pools = floating.NewTranslated(pools.Items, r.Floating.Book)
+	}
 	apiServers, err := r.apiServers(ctx)
 	if err != nil {
 		return nil, err
@@ -152,8 +158,7 @@ func (w *world) carriersFor(name string) []facts.Carrier {
 func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, address netip.Addr, w *world) (string, error) {
 	for i := range w.all {
 		other := &w.all[i]
-		addresses, err := facts.EgressAddresses(other)
-		if err == nil && other.Name != e.Name && slices.Contains(addresses, address) && facts.PrecedesEgressIP(other, e) {
+		if other.Name != e.Name && slices.Contains(facts.EgressAddressesInUse(other), address) && facts.PrecedesEgressIP(other, e) {
 			return "it belongs to EgressIP " + other.Name, nil
 		}
 	}
@@ -163,8 +168,15 @@ func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, add
 	if whose := w.ownerInside(address); whose != "" {
 		return whose, nil
 	}
-	if pool := w.pools.Owner(address, e.CreationTimestamp); pool != "" {
+	pool := w.pools.Owner(address, e.CreationTimestamp)
+	if pool == "" && !isCarried(e, address) { // a person's reservation takes no address away
+		pool = w.pools.Stranded(address)
+	}
+	if pool != "" {
 		return "it belongs to IPPool " + pool, nil
+	}
+	if holder, err := r.holder(ctx, address); err != nil || holder != "" && !isCarried(e, address) {
+		return holder, err
 	}
 	if whose := w.ownerBalancing(e, address); whose != "" {
 		return whose, nil
@@ -183,6 +195,35 @@ func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, add
 		}
 	}
 	return "", nil
+}
+
+// holder returns the workload that has an address of an IPPool, or "". An EgressIP that is older than the IPPool must not take it. An
+// address on a Network that only the cluster has is no address of the nodes' segments.
+func (r *Reconciler) holder(ctx context.Context, address netip.Addr) (string, error) {
+	var f networkv1alpha1.FloatingIP
+	err := r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.FloatingIPName(address)}, &f)
+	if err != nil || f.Spec.Holder == nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	var pool networkv1alpha1.IPPool
+	err = r.Client.Get(ctx, types.NamespacedName{Name: f.Spec.Pool}, &pool)
+	if err == nil && pool.Spec.Network != "" {
+		var network networkv1alpha1.Network
+		err = r.Client.Get(ctx, types.NamespacedName{Name: pool.Spec.Network}, &network)
+		if err == nil && network.Spec.Topology != networkv1alpha1.TopologyLocalnet {
+			return "", nil
+		}
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return "", err
+	}
+	h := f.Spec.Holder
+	return fmt.Sprintf("it belongs to %s %s/%s by IPPool %s", h.Kind, h.Namespace, h.Name, f.Spec.Pool), nil
+}
+
+// isCarried reports whether a node carries an address of an EgressIP.
+func isCarried(e *networkv1alpha1.EgressIP, address netip.Addr) bool {
+	return slices.ContainsFunc(assignmentsOf(e), func(a facts.Assignment) bool { return a.Address == address })
 }
 
 // ownerOnNode returns the owner if the address belongs to a node, the API server or a router that nodes send to, or

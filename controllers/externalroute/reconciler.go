@@ -79,22 +79,25 @@ func (r *Reconciler) status(ctx context.Context, e *networkv1alpha1.ExternalRout
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return status, err
 	}
-	hops, unusable, invalid := facts.ChooseNextHops(e, pods, nodes.Items)
+	hops, former, unusable, invalid := facts.ChooseNextHops(e, pods, nodes.Items)
+	if invalid == nil {
+		status.NextHops, status.Former = hops, former
+	}
 	switch {
 	case invalid != nil: // the pods leave as before
 		ready.Reason, ready.Message = networkv1alpha1.ReasonInvalidSpec, invalid.Error()
 	case !r.Database.Has(nbdb.NATTable, "match"):
-		status.NextHops, ready.Reason = nil, networkv1alpha1.ReasonDatabaseSchemaTooOld
+		status.NextHops, status.Former, ready.Reason = nil, nil, networkv1alpha1.ReasonDatabaseSchemaTooOld
 		ready.Message = "the northbound database's server lacks NAT.match, which routers of pods need: it is older than OVN 24.09"
 	case len(hops) == 0:
-		status.NextHops, ready.Reason, ready.Message = nil, networkv1alpha1.ReasonNoNextHop, "no running pod is a router"
+		ready.Reason, ready.Message = networkv1alpha1.ReasonNoNextHop, "no running pod is a router"
 		if unusable != nil {
 			ready.Message = unusable.Error()
 		}
 	case unusable != nil:
-		status.NextHops, ready.Reason, ready.Message = hops, networkv1alpha1.ReasonNextHopsUnusable, unusable.Error()
+		ready.Reason, ready.Message = networkv1alpha1.ReasonNextHopsUnusable, unusable.Error()
 	default:
-		status.NextHops, ready.Status, ready.Reason = hops, metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected
+		ready.Status, ready.Reason = metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected
 		ready.Message = fmt.Sprintf("routers in use: %d", len(hops))
 	}
 	ready.Message = health.Cut(strings.ReplaceAll(ready.Message, "\n", "; ")) // of joined errors

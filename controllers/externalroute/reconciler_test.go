@@ -32,6 +32,15 @@ func static(addresses ...networkv1alpha1.EgressAddress) (hops []networkv1alpha1.
 	return hops
 }
 
+// using puts routers in use.
+func using(addresses ...networkv1alpha1.IP) func(*networkv1alpha1.ExternalRoute) {
+	return func(e *networkv1alpha1.ExternalRoute) {
+		for _, a := range addresses {
+			e.Status.NextHops = append(e.Status.NextHops, networkv1alpha1.ExternalNextHop{Address: a})
+		}
+	}
+}
+
 // routers selects the pods app=router of namespaces with team=net.
 func routers(network string) []networkv1alpha1.PodNextHops {
 	return []networkv1alpha1.PodNextHops{{Network: network, BFD: true,
@@ -116,7 +125,11 @@ func state(b *kindtest.Bed) string {
 	if c == nil {
 		return "none"
 	}
-	return fmt.Sprintf("%s: %s %s %s", strings.Join(hops, ", "), c.Status, c.Reason, c.Message)
+	text := fmt.Sprintf("%s: %s %s %s", strings.Join(hops, ", "), c.Status, c.Reason, c.Message)
+	for _, hop := range e.Status.Former {
+		text += "; former " + string(hop.Address)
+	}
+	return text
 }
 
 func TestReconcile(t *testing.T) {
@@ -183,6 +196,28 @@ func TestReconcile(t *testing.T) {
 		"an address of the join network": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("100.64.0.2")}), event: true,
 			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")},
 			want:  ": False NoNextHop next hop 100.64.0.2 is not used: it is not on the segment of any node's gateway router"},
+		"another router": {nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")},
+			route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.3")}, using("192.0.2.2")),
+			want:  "192.0.2.3 bfd: True AsExpected routers in use: 1"},
+		"a removed router": {nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")},
+			route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.3")}, using("192.0.2.2", "192.0.2.3")),
+			want:  "192.0.2.3 bfd: True AsExpected routers in use: 1"},
+		"an unusable router instead": {nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")}, event: true,
+			route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.1")}, using("192.0.2.2")),
+			want: "192.0.2.2: False NextHopsUnusable next hop 192.0.2.1 is not used: it is an address of node n1; " +
+				"spec.nextHops.static had 192.0.2.2, which stays in use; former 192.0.2.2"},
+		"a router of another family instead": {nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")}, event: true,
+			route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("2001:db8::2")}, using("192.0.2.2")),
+			want: "192.0.2.2: False NextHopsUnusable next hop 2001:db8::2 is not used: it is not on the segment of any node's gateway router; " +
+				"spec.nextHops.static had 192.0.2.2, which stays in use; former 192.0.2.2"},
+		"a kept router that is unusable, too": {nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")}, event: true,
+			route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.1")}, using("198.51.100.1")),
+			want: ": False NoNextHop next hop 192.0.2.1 is not used: it is an address of node n1; " +
+				"next hop 198.51.100.1 is not used: it is not on the segment of any node's gateway router; former 198.51.100.1"},
+		"a pod is no former router": {nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")}, event: true,
+			route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.1")}, using("192.0.2.2"),
+				func(e *networkv1alpha1.ExternalRoute) { e.Status.NextHops[0].Pod = "infra/r" }),
+			want: ": False NoNextHop next hop 192.0.2.1 is not used: it is an address of node n1"},
 		"a node": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2", "192.0.2.1")}), event: true,
 			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")},
 			want:  "192.0.2.2 bfd: False NextHopsUnusable next hop 192.0.2.1 is not used: it is an address of node n1"},

@@ -25,8 +25,7 @@ func (r *Pools) egressIPs(ctx context.Context, pool *networkv1alpha1.IPPool) (ta
 	}
 	for i := range all.Items {
 		if e := &all.Items[i]; floating.Precedes(e.CreationTimestamp, pool) {
-			addresses, _ := facts.EgressAddresses(e) // its own condition reports the error
-			for _, a := range addresses {
+			for _, a := range facts.EgressAddressesInUse(e) {
 				taken = append(taken, takenBy(a, "EgressIP "+e.Name))
 			}
 		}

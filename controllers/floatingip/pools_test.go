@@ -127,8 +127,8 @@ func TestADeletedPoolIsForgottenOnce(t *testing.T) {
 	}
 }
 
-// An Underlay pool skips what its Network excludes and what the segment's nodes and routers have. The status lists it, and
-// the condition names the reasons.
+// An Underlay pool skips what its Network excludes and what the segment's nodes, routers, EgressIPs and load balancers have.
+// The status lists it, and the condition names the reasons.
 func TestUnderlayPoolsSkipAddressesOfOthers(t *testing.T) {
 	network := &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "rack"}}
 	network.Spec = networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLocalnet, PhysicalNetwork: "physnet",
@@ -138,20 +138,29 @@ func TestUnderlayPoolsSkipAddressesOfOthers(t *testing.T) {
 	pool.Spec.Network = "rack"
 	node, nn := kindtest.Node(t, 1, "46")
 	nn.Status.Gateway.NextHops = []networkv1alpha1.IP{"192.0.2.4"}
-	b := kindtest.New(t, Kinds, KindIPPool, nil, kindtest.ClusterNetwork("46"), network, pool, node, nn)
+	e := &networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "out", CreationTimestamp: metav1.Unix(150, 0)}}
+	e.Spec.EgressIPs = []networkv1alpha1.EgressAddress{"192.0.2.6", "192.0.2.13", "2001:db8::5"}
+	e.Status.Former = []networkv1alpha1.IP{"192.0.2.7"}
+	balancers := &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", CreationTimestamp: metav1.Unix(150, 0)}}
+	balancers.Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"192.0.2.12-192.0.2.14"}
+	balancers.Status.InUse = []networkv1alpha1.IP{"192.0.2.12"}
+	b := kindtest.New(t, Kinds, KindIPPool, nil, kindtest.ClusterNetwork("46"), network, pool, node, nn, e, balancers,
+		anAddress("192.0.2.13", "db", "uid-db", nil)) // a pod has it, so that the EgressIP does not get it
 	if have := b.Reconcile("", "web"); have.Err != "" {
 		t.Fatal(have.Err)
 	}
 	status := kindtest.Get(b, aPool("")).Status
-	want := []string{"192.0.2.0-192.0.2.1", "192.0.2.4", "192.0.2.8-192.0.2.11", "192.0.2.15", "2001:db8::-2001:db8::1"}
+	want := []string{"192.0.2.0-192.0.2.1", "192.0.2.4", "192.0.2.6-192.0.2.12", "192.0.2.15", "2001:db8::-2001:db8::1",
+		"2001:db8::5"}
 	if diff := cmp.Diff(want, status.Skipped); diff != "" {
 		t.Errorf("skipped (-want +have):\n%s", diff)
 	}
-	if status.Total != 16-8+8-2 {
+	if status.Total != 16-11+8-3 {
 		t.Errorf("%d addresses", status.Total)
 	}
 	for _, part := range []string{"True AsExpected", "192.0.2.1 of node n1", "192.0.2.4 of a router", "192.0.2.15 of all hosts",
-		"192.0.2.8-192.0.2.11 of spec.excludeSubnets of Network rack"} {
+		"192.0.2.8-192.0.2.11 of spec.excludeSubnets of Network rack", "192.0.2.6 of EgressIP out", "192.0.2.7 of EgressIP out",
+		"192.0.2.12 of LoadBalancerPool edge"} {
 		if have := ready(b); !strings.Contains(have, part) {
 			t.Errorf("condition %q lacks %q", have, part)
 		}
@@ -163,7 +172,8 @@ func TestUnderlayPoolsSkipAddressesOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, address := range []string{"192.0.2.0", "192.0.2.1", "192.0.2.4", "192.0.2.9", "192.0.2.15", "2001:db8::1"} {
+	for _, address := range []string{"192.0.2.0", "192.0.2.1", "192.0.2.4", "192.0.2.6", "192.0.2.7", "192.0.2.9", "192.0.2.12",
+		"192.0.2.15", "2001:db8::1"} {
 		if _, has := read.SegmentOf(netip.MustParseAddr(address)); has {
 			t.Errorf("a pod can get %s", address)
 		}

@@ -53,7 +53,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 				return trigger.SpecChanged().Update(e) && subnetsChanged(e)
 			}}),
 			kind.Map(&networkv1alpha1.Network{}, pools.all, trigger.SpecChanged()),
-			kind.Map(&networkv1alpha1.EgressIP{}, pools.all, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.EgressIP{}, pools.all, kind.EgressAddressesChanged()),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, pools.all, kind.BalancersChanged()),
 			kind.Map(&corev1.Service{}, pools.all, externalChanged()),
 		}, kind.SegmentHostWatches(pools.all)...),

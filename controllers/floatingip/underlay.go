@@ -1,7 +1,9 @@
 package floatingip
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -9,10 +11,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 // networkOf returns the Network of an Underlay pool. Without one the error is a *floating.RefusedError.
@@ -38,12 +42,17 @@ func (r *Pools) networkOf(ctx context.Context, name string) (facts.PodNetwork, e
 }
 
 // reserved returns the addresses of a Network that no pod may have: the excluded ones, the addresses of all hosts, and on a
-// segment of the data centre the addresses of nodes and of routers that nodes send to.
+// segment of the data centre the addresses of nodes, of routers that nodes send to, of EgressIPs and of load balancers.
 func (r *Pools) reserved(ctx context.Context, n facts.PodNetwork, pool floating.Pool) (taken []floating.Taken, err error) {
 	if n.Topology == networkv1alpha1.TopologyLocalnet {
 		if taken, err = r.hosts(ctx, pool); err != nil {
 			return nil, err
 		}
+		translated, err := r.translated(ctx)
+		if err != nil {
+			return nil, err
+		}
+		taken = append(taken, translated...)
 	}
 	for _, excluded := range n.Exclude {
 		taken = append(taken, floating.Taken{AddressRange: floating.Of(excluded), Of: "spec.excludeSubnets of Network " + n.Name})
@@ -56,6 +65,33 @@ func (r *Pools) reserved(ctx context.Context, n facts.PodNetwork, pool floating.
 			}
 		}
 	}
+	return taken, nil
+}
+
+// translated returns the addresses that EgressIPs and the Services of LoadBalancerPools use on a segment. It leaves out addresses that a
+// workload has, because an EgressIP does not get them.
+func (r *Pools) translated(ctx context.Context) (taken []floating.Taken, err error) {
+	var egress networkv1alpha1.EgressIPList
+	var balancers networkv1alpha1.LoadBalancerPoolList
+	if err := errors.Join(r.Client.List(ctx, &egress, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &balancers, client.UnsafeDisableDeepCopy)); err != nil { // they are only read
+		return nil, err
+	}
+	add := func(addresses []netip.Addr, of string) {
+		for _, a := range addresses {
+			if f := r.Floating.Book.Get(a); f == nil || f.Spec.Holder == nil {
+				taken = append(taken, takenBy(a, of))
+			}
+		}
+	}
+	for i := range egress.Items {
+		add(facts.EgressAddressesInUse(&egress.Items[i]), "EgressIP "+egress.Items[i].Name)
+	}
+	for i := range balancers.Items {
+		pool, _ := loadbalancer.ParsePool(&balancers.Items[i]) // its own status reports the error
+		add(pool.InUse, "LoadBalancerPool "+pool.Name)
+	}
+	slices.SortStableFunc(taken, func(a, b floating.Taken) int { return cmp.Compare(a.Of, b.Of) }) // the cache has no order
 	return taken, nil
 }
 

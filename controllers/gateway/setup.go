@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -102,6 +103,7 @@ func networkChanged(e event.UpdateEvent) bool {
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
 	return !ok || !ok2 || before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) ||
+		!slices.Equal(before.Status.HostAddresses, after.Status.HostAddresses) ||
 		!equality.Semantic.DeepEqual(accepted(before), accepted(after))
 }
 

@@ -29,3 +29,24 @@ func TestLabelsThatConcernTheGateway(t *testing.T) {
 		}
 	}
 }
+
+// A node is reconciled when its agent reports something that its gateway's rows depend on.
+func TestReportsThatConcernTheGateway(t *testing.T) {
+	for name, c := range map[string]struct {
+		report func(*networkv1alpha1.NodeNetworkStatus)
+		want   bool
+	}{
+		"another address": {func(s *networkv1alpha1.NodeNetworkStatus) { s.HostAddresses = []networkv1alpha1.IP{"169.254.20.10"} }, true},
+		"its chassis":     {func(s *networkv1alpha1.NodeNetworkStatus) { s.Chassis = "c" }, true},
+		"its link":        {func(s *networkv1alpha1.NodeNetworkStatus) { s.Gateway = &networkv1alpha1.NodeGatewayStatus{} }, true},
+		"its tunnels":     {func(s *networkv1alpha1.NodeNetworkStatus) { s.EncapIP = "192.0.2.1" }, false},
+	} {
+		before, after := &networkv1alpha1.NodeNetwork{}, &networkv1alpha1.NodeNetwork{}
+		c.report(&after.Status)
+		for _, e := range []event.UpdateEvent{{ObjectOld: before, ObjectNew: after}, {ObjectOld: after, ObjectNew: before}} {
+			if got := networkChanged(e); got != c.want {
+				t.Errorf("%s: %t", name, got)
+			}
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,6 +13,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -70,6 +72,10 @@ type Env struct {
 
 	// PolicyNames records the sets of DNS names that cluster-wide policies name, once Selectors are loaded.
 	PolicyNames SetUsers
+	// ClusterPolicies lists the policies of network-policy-api, and PoliciesReported publishes that a policy's conditions changed or
+	// that a policy was deleted. Package policy sets the function.
+	ClusterPolicies  func(ctx context.Context) ([]metav1.Object, error)
+	PoliciesReported Topic[struct{}]
 
 	// Wildcards lists the DNS names with wildcards that firewalls and policies name, sorted. WildcardsChanged publishes that
 	// the list has changed. Package egressfirewall sets the function.
@@ -150,9 +156,9 @@ type Settings struct {
 	Namespace, Version string
 	// Announce records an event for each change of a condition of the ClusterNetwork.
 	Announce bool
-	// Reported, if set, receives each status of the ClusterNetwork: states by area (0 OK to 3 unavailable), and
-	// counts of nodes.
-	Reported func(areas map[string]int, ready, total int)
+	// Reported, if set, receives each status of the ClusterNetwork: states by area (0 OK to 3 unavailable),
+	// counts of nodes, and the conditions of objects that are not good.
+	Reported func(areas map[string]int, ready, total int, waits []health.Wait)
 	// Announcing, if set, receives how many addresses of a LoadBalancerPool are used, free, and without a node.
 	Announcing func(pool string, used, free, unannounced int64)
 	// Sessions, if set, receives how many nodes must have a session with a BGPPeer, how many have one, and on how many BFD is

@@ -159,7 +159,7 @@ func (k *Kind) ObjectKind() string {
 // observed returns a reconciler that applies units with the object as their cause, and reports each reconciliation.
 func (k *Kind) observed(reconciled func(reconcile.Request)) reconcile.Reconciler {
 	object, controller := k.ObjectKind(), k.controller()
-	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	return trigger.QuietConflicts(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		result, err := k.Reconciler.Reconcile(ovndb.WithCause(ctx, ovndb.Cause{Object: keyOf(object, req), Reconciler: controller}), req)
 		later := errors.Is(err, ErrLater)
 		if k.First != nil && reconciled != nil && !later && !apierrors.IsConflict(err) { // a conflict is retried
@@ -169,7 +169,7 @@ func (k *Kind) observed(reconciled func(reconcile.Request)) reconcile.Reconciler
 			return reconcile.Result{}, nil
 		}
 		return result, err
-	})
+	}))
 }
 
 // ErrLater is returned by a reconciler that has not applied an object's unit, and that is enqueued again when it can. The object does not

@@ -31,3 +31,12 @@ func BalancersChanged() predicate.Predicate {
 			!slices.Equal(before.Status.InUse, after.Status.InUse)
 	}})
 }
+
+// EgressAddressesChanged passes the events of EgressIPs that change the addresses that they keep from others.
+func EgressAddressesChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
+		after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)
+		return !ok || !ok2 || !slices.Equal(facts.EgressAddressesInUse(before), facts.EgressAddressesInUse(after))
+	}}
+}

@@ -3,6 +3,7 @@ package kind
 import (
 	"context"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/reserved/lookup"
 	"github.com/weft-network/weft/pkg/trigger"
 )
@@ -102,6 +104,9 @@ func routerHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err
 		for _, hop := range routes.Items[i].Spec.NextHops.Static {
 			hosts = add(hosts, hop.Address, "a router of ExternalRoute "+routes.Items[i].Name)
 		}
+		for _, hop := range facts.FormerNextHops(&routes.Items[i]) {
+			hosts = add(hosts, hop.Address, "a router of ExternalRoute "+routes.Items[i].Name)
+		}
 	}
 	var peers networkv1alpha1.BGPPeerList
 	err = c.List(ctx, &peers, client.UnsafeDisableDeepCopy) // they are only read
@@ -117,9 +122,16 @@ func SegmentHostWatches(requests handler.MapFunc) []Watch {
 		Map(&corev1.Node{}, requests, predicate.Funcs{UpdateFunc: hostChanged}),
 		Map(&networkv1alpha1.NodeNetwork{}, requests, predicate.Funcs{UpdateFunc: hostChanged}),
 		Map(&discoveryv1.EndpointSlice{}, requests, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
-		Map(&networkv1alpha1.ExternalRoute{}, requests, trigger.SpecChanged()),
+		Map(&networkv1alpha1.ExternalRoute{}, requests, predicate.Funcs{UpdateFunc: staticRoutersChanged}),
 		Map(&networkv1alpha1.BGPPeer{}, requests, trigger.SpecChanged()),
 	}
+}
+
+// staticRoutersChanged passes the updates of ExternalRoutes that change what SegmentHosts returns.
+func staticRoutersChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.ExternalRoute)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.ExternalRoute)
+	return !ok || !ok2 || before.Generation != after.Generation || !slices.Equal(facts.FormerNextHops(before), facts.FormerNextHops(after))
 }
 
 // hostChanged passes the updates of nodes that change what SegmentHosts returns.

@@ -72,12 +72,13 @@ func (r *Allocator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if pools.undecided(request) {
 		return ctrl.Result{}, nil // the pool's status enqueues the Service again
 	}
-	if invalid != nil {
-		return ctrl.Result{}, r.write(ctx, &s, loadbalancer.Assignment{Reason: networkv1alpha1.ReasonInvalidRequest, Message: invalid.Error()})
-	}
 	book, err := r.book(ctx, &s)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if invalid != nil {
+		return ctrl.Result{}, r.write(ctx, &s, loadbalancer.Keep(request, r.current(&s), pools.all, book,
+			networkv1alpha1.ReasonInvalidRequest, invalid.Error()))
 	}
 	return ctrl.Result{}, r.write(ctx, &s, loadbalancer.Assign(request, r.current(&s), pools.all, book))
 }

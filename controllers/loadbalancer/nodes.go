@@ -1,6 +1,7 @@
 package loadbalancer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,6 +17,20 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/loadbalancer"
 )
+
+// keepNodes lets a pool go on with its former selector of nodes if its own selects none. It records a selector that selects a node.
+func (r *Pools) keepNodes(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool, d *decision) error {
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return err
+	}
+	own, former := d.pool.KeepNodes(nodes.Items)
+	if d.nodeSelector = pool.Status.NodeSelector; own {
+		d.nodeSelector = cmp.Or(pool.Spec.NodeSelector, &metav1.LabelSelector{})
+	}
+	d.formerNodes = former
+	return nil
+}
 
 // nodes lists the nodes that a pool selects.
 func (r *Pools) nodes(ctx context.Context, pool loadbalancer.Pool) (found []loadbalancer.Node, err error) {

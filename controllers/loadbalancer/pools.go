@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,6 +20,7 @@ import (
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/bgp"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -47,6 +49,8 @@ type Pools struct {
 	Zone      kind.Zone
 	// Announcing, if set, receives how many addresses of a pool are used, free, and without a node.
 	Announcing func(pool string, used, free, unannounced int64)
+	// Floating has the addresses of NAT pools that are in use.
+	Floating *claim.Claimer
 }
 
 // All is the request for every LoadBalancerPool. The caller need not list the objects: the queue waits until they are
@@ -111,6 +115,9 @@ type decision struct {
 	services map[netip.Addr][]*corev1.Service
 	// kept names the addresses that the pool does not give any more, and their Services.
 	kept []string
+	// nodeSelector is the last selector that selected a node; formerNodes means that the pool goes on with it.
+	nodeSelector *metav1.LabelSelector
+	formerNodes  bool
 }
 
 // unannounced is an address that no node answers for.
@@ -121,7 +128,7 @@ type unannounced struct {
 
 // announce chooses the node that answers for each address that a Service has from the pool.
 func (r *Pools) announce(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool, d *decision) error {
-	if err := r.findServices(ctx, pool, d); err != nil {
+	if err := errors.Join(r.keepNodes(ctx, pool, d), r.findServices(ctx, pool, d)); err != nil {
 		return err
 	}
 	if !d.pool.OnSegment {

@@ -26,6 +26,7 @@ const maxAnnouncements = 4096
 // report writes the status of a pool if it differs, and records what changed as events. applied is the database's reply.
 func (r *Pools) report(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool, d decision, applied error) error {
 	before := pool.DeepCopy()
+	pool.Status.NodeSelector = d.nodeSelector
 	pool.Status.Total, pool.Status.Used = d.pool.Total(), int64(len(d.services))
 	pool.Status.Free, pool.Status.InUse, pool.Status.Announcements = pool.Status.Total, nil, nil
 	for _, a := range slices.SortedFunc(maps.Keys(d.services), netip.Addr.Compare) {
@@ -96,6 +97,9 @@ func (d decision) announcedCondition(generation int64, applied error) metav1.Con
 			lines = append(lines, fmt.Sprintf("%s: %s", u.address, u.message))
 		}
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, d.unannounced[0].reason, health.Cut(strings.Join(lines, "; "))
+	case d.formerNodes:
+		c.Status, c.Reason = metav1.ConditionFalse, networkv1alpha1.ReasonNoEligibleNode
+		c.Message = "spec.nodeSelector selects no node; the nodes of the former selector go on: " + metav1.FormatLabelSelector(d.nodeSelector)
 	}
 	return c
 }

@@ -71,6 +71,7 @@ func newBed(t *testing.T, silent []string, objects ...client.Object) *kindtest.B
 	})
 	for _, id := range []int{1, 2} {
 		node, nn := kindtest.Node(t, id, "46")
+		node.Labels = map[string]string{"name": node.Name}
 		objects = append(objects, node, nn)
 		read, err := facts.ParseGateway(nn, node)
 		if err != nil {
@@ -150,6 +151,11 @@ func TestAllocation(t *testing.T) {
 		"a bad request": {service: aService("web", func(s *corev1.Service) { s.Spec.LoadBalancerIP = "x" }), objects: []client.Object{ranges},
 			want:  write(`Warning InvalidRequest Service demo/web: spec.loadBalancerIP: "x" is not an IP address`),
 			state: `False InvalidRequest: spec.loadBalancerIP: "x" is not an IP address`},
+		"a bad request of a Service with one of two families": {service: aService("web", on("192.0.2.200"), func(s *corev1.Service) {
+			s.Spec.LoadBalancerIP, s.Spec.IPFamilyPolicy = "x", new(corev1.IPFamilyPolicyPreferDualStack)
+		}), objects: []client.Object{ranges},
+			want:  write(`Warning InvalidRequest Service demo/web: spec.loadBalancerIP: "x" is not an IP address`),
+			state: `192.0.2.200 False InvalidRequest: spec.loadBalancerIP: "x" is not an IP address`},
 		"used as external IP": {service: aService("web"), objects: []client.Object{ranges, aService("other", func(s *corev1.Service) {
 			s.Spec.Type, s.Spec.ExternalIPs = corev1.ServiceTypeClusterIP, []string{"192.0.2.200"}
 		})}, want: write("Normal LoadBalancerIPAllocated Service demo/web: 192.0.2.201, 2001:db8::200 of LoadBalancerPool pool"),
@@ -237,6 +243,14 @@ func TestAnnouncement(t *testing.T) {
 			{Addresses: []string{"10.244.1.7"}, NodeName: new("n1")}, {Addresses: []string{"10.244.2.7"}, NodeName: new("n2"),
 				Conditions: discoveryv1.EndpointConditions{Ready: new(false)}}}}
 	}
+	selecting := func(name, former string) *networkv1alpha1.LoadBalancerPool { // by label
+		p := ranges()
+		p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"name": name}}
+		if former != "" {
+			p.Status.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"name": former}}
+		}
+		return p
+	}
 	egress := &networkv1alpha1.EgressIP{ObjectMeta: older("out")}
 	egress.Spec.EgressIPs = []networkv1alpha1.EgressAddress{"192.0.2.203"}
 	ippool := &networkv1alpha1.IPPool{ObjectMeta: older("floating")}
@@ -245,6 +259,11 @@ func TestAnnouncement(t *testing.T) {
 	overlay.Spec.Location = networkv1alpha1.LocationOverlay
 	yields.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse,
 		Reason: networkv1alpha1.ReasonRangeOverlaps}}
+	narrowed := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "narrowed", CreationTimestamp: metav1.Unix(1000, 0)}}
+	narrowed.Spec.Location, narrowed.Spec.Ranges = networkv1alpha1.LocationNAT, []networkv1alpha1.IPPoolRange{{Addresses: "192.0.2.240/30"}}
+	stranded := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: "nat"}, Spec: networkv1alpha1.FloatingIPSpec{
+		Address: "192.0.2.205", Pool: "narrowed", Holder: &networkv1alpha1.FloatingIPHolder{APIVersion: "v1", Kind: "Pod",
+			Namespace: "demo", Name: "web", Pod: "web", PodUID: "uid-web"}}}
 	other := &networkv1alpha1.LoadBalancerPool{ObjectMeta: older("first")}
 	other.Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"192.0.2.209-192.0.2.220"}
 	overlap := func(text string) string {
@@ -260,6 +279,9 @@ func TestAnnouncement(t *testing.T) {
 		events  []string // a part of each
 	}{
 		"no Service": {pool: ranges(), state: "0/266" + fine},
+		"an address that a pod still has of a NAT pool that was narrowed": {pool: ranges(),
+			objects: []client.Object{narrowed, stranded}, state: overlap("192.0.2.205 of IPPool narrowed"),
+			events: []string{"overlaps 192.0.2.205"}},
 		"no node answers for a pool that BGP alone announces": {pool: routed(), objects: []client.Object{aService("web", on("192.0.2.200")),
 			advertisement}, state: "1/266" + fine},
 		"nothing announces a pool": {pool: routed(), objects: []client.Object{aService("web", on("192.0.2.200"))},
@@ -278,6 +300,14 @@ func TestAnnouncement(t *testing.T) {
 		"no endpoints": {pool: ranges(), objects: []client.Object{local.DeepCopy()},
 			state:  "1/266 AsExpected NoLocalEndpoints: 192.0.2.200: externalTrafficPolicy is Local, and no ready endpoint is on n1, n2",
 			events: []string{"Warning NoLocalEndpoints Service demo/web: no node answers for 192.0.2.200"}},
+		"a selector of no node": {pool: selecting("x", ""), objects: []client.Object{aService("web", on("192.0.2.200"))},
+			state:  "1/266 AsExpected NoEligibleNode: 192.0.2.200: the pool's nodeSelector selects no node",
+			events: []string{"Warning NoEligibleNode"}},
+		"a selector of no node instead": {pool: selecting("x", "n1"), objects: []client.Object{aService("web", on("192.0.2.200"))},
+			rows: []string{"192.0.2.200@n1"}, events: []string{"node n1 answers for 192.0.2.200"}, state: "1/266 192.0.2.200@n1 AsExpected " +
+				"NoEligibleNode: spec.nodeSelector selects no node; the nodes of the former selector go on: name=n1"},
+		"a selector of another node": {pool: selecting("n2", "n1"), objects: []client.Object{aService("web", on("192.0.2.200"))},
+			rows: []string{"192.0.2.200@n2"}, events: []string{"node n2 answers for 192.0.2.200"}, state: "1/266 192.0.2.200@n2" + fine},
 		"an address elsewhere": {pool: aPool("198.51.100.7"), objects: []client.Object{aService("web", on("198.51.100.7"))},
 			state:  "1/1 AsExpected NotOnNodeNetwork: 198.51.100.7: it is in no network of the link to the outside of n1, n2",
 			events: []string{"Warning NotOnNodeNetwork Service demo/web"}},

@@ -36,7 +36,9 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		addresses.written = maps.Clone(origin.written)
 	}
 	pools := &Pools{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers,
-		Reachable: env.Observed.AgentReachable, Zone: env.Zone, Announcing: env.Settings.Announcing}
+		Reachable: env.Observed.AgentReachable, Zone: env.Zone, Announcing: env.Settings.Announcing,
+		Floating: env.Floating}
+	env.FloatingFreed.Subscribe(func(string) { pools.freed(context.Background()) })
 	return []*kind.Kind{{
 		Name: KindAddresses, Decides: true, Reconciler: addresses,
 		Owner: func() client.Object { return &corev1.Service{} },
@@ -61,7 +63,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 				DeleteFunc: func(event.DeleteEvent) bool { return false }}).MetadataOnly(),
 			kind.Map(&discoveryv1.EndpointSlice{}, pools.near),
 			kind.Map(&networkv1alpha1.IPPool{}, pools.every, balance.RangesChanged()),
-			kind.Map(&networkv1alpha1.EgressIP{}, pools.every, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.EgressIP{}, pools.every, kind.EgressAddressesChanged()),
 			kind.Map(&networkv1alpha1.BGPAdvertisement{}, pools.every, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.every, kind.NetworksChanged()),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.every, predicate.Funcs{UpdateFunc: networkChanged}),
@@ -208,6 +210,19 @@ func (r *Pools) every(ctx context.Context, _ client.Object) (requests []reconcil
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: list.Items[i].Name}})
 	}
 	return requests
+}
+
+// freed enqueues the pools that are not ready, because an address of an IPPool may be free now.
+func (r *Pools) freed(ctx context.Context) {
+	var list networkv1alpha1.LoadBalancerPoolList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // only the condition is read
+		return // the cache returns no errors once it is in sync
+	}
+	for i := range list.Items {
+		if pool := &list.Items[i]; !meta.IsStatusConditionTrue(pool.Status.Conditions, networkv1alpha1.ConditionReady) {
+			r.Triggers.Enqueue(topology.KindLoadBalancerPool, client.ObjectKeyFromObject(pool))
+		}
+	}
 }
 
 // having returns requests for the pools if a Service has addresses of a load balancer.

@@ -87,13 +87,16 @@ func (r *Pools) takenByPools(ctx context.Context, pool *networkv1alpha1.LoadBala
 	return taken, nil
 }
 
-// takenByIPPools lists the ranges of the NAT pools that take precedence over a pool.
+// takenByIPPools lists the ranges of the NAT pools that take precedence over a pool, and the addresses outside that are in use.
 func (r *Pools) takenByIPPools(ctx context.Context, pool *networkv1alpha1.LoadBalancerPool) (taken []loadbalancer.Taken, err error) {
 	var all networkv1alpha1.IPPoolList
 	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return nil, err
 	}
-	for _, t := range floating.NewTranslated(all.Items).Taken(pool) {
+	if err := r.Floating.Load(ctx); err != nil {
+		return nil, err
+	}
+	for _, t := range floating.NewTranslated(all.Items, r.Floating.Book).Taken(pool) {
 		taken = append(taken, loadbalancer.Taken(t))
 	}
 	return taken, nil
@@ -107,8 +110,8 @@ func (r *Pools) takenByEgressIPs(ctx context.Context, pool *networkv1alpha1.Load
 	}
 	for i := range all.Items {
 		if other := &all.Items[i]; floating.Precedes(other.CreationTimestamp, pool) {
-			for _, text := range other.Spec.EgressIPs {
-				taken = appendRange(taken, string(text), "EgressIP "+other.Name)
+			for _, a := range facts.EgressAddressesInUse(other) {
+				taken = append(taken, loadbalancer.One(a, "EgressIP "+other.Name))
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package network
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/health"
 )
 
@@ -43,7 +45,7 @@ func conditionsOf(pod *corev1.Pod) (all []metav1.Condition) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type != networkv1alpha1.PodFloatingIP || pod.Spec.NodeName == "" {
 			all = append(all, metav1.Condition{Type: string(c.Type), Status: metav1.ConditionStatus(c.Status), Reason: c.Reason,
-				Message: c.Message})
+				Message: c.Message, LastTransitionTime: c.LastTransitionTime})
 		}
 	}
 	return all
@@ -89,6 +91,15 @@ func (r *Reconciler) objects(ctx context.Context) (all []health.Object, err erro
 			return nil, err
 		}
 		all = append(all, health.ObjectsOf(list)...)
+	}
+	policies, err := r.Policies(ctx)
+	if err != nil && !errors.Is(err, kind.ErrNotInSync) { // their reconcilers enqueue the ClusterNetwork
+		return nil, err
+	}
+	for _, policy := range policies {
+		if read, known := health.ObjectOf(policy); known {
+			all = append(all, read)
+		}
 	}
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.ServiceList{}} {
 		if err := r.Client.List(ctx, list, client.MatchingFields{byProblem: problemValue}, client.UnsafeDisableDeepCopy); err != nil {

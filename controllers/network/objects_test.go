@@ -1,6 +1,8 @@
 package network
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -8,9 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/test/kindtest"
 )
@@ -36,6 +42,11 @@ func someObjects() map[string]client.Object {
 	peer, advertisement := &networkv1alpha1.BGPPeer{ObjectMeta: named}, &networkv1alpha1.BGPAdvertisement{ObjectMeta: named}
 	firewall, qos := &networkv1alpha1.EgressFirewall{ObjectMeta: inDemo}, &networkv1alpha1.EgressQoS{ObjectMeta: inDemo}
 	pod, service := &corev1.Pod{ObjectMeta: inDemo}, &corev1.Service{ObjectMeta: inDemo}
+	admin, baseline := &policyv1alpha1.AdminNetworkPolicy{ObjectMeta: named}, &policyv1alpha1.BaselineAdminNetworkPolicy{ObjectMeta: named}
+	cluster := &policyv1alpha2.ClusterNetworkPolicy{ObjectMeta: named}
+	admin.Status.Conditions = bad(networkv1alpha1.ReasonInvalidSpec, networkv1alpha1.ConditionReady)
+	baseline.Status.Conditions = bad(networkv1alpha1.ReasonDatabaseRefused, networkv1alpha1.ConditionReady)
+	cluster.Status.Conditions = bad(networkv1alpha1.ReasonInvalidSpec, networkv1alpha1.ConditionReady)
 	network.Status.Conditions = bad(networkv1alpha1.ReasonInvalidSpec, networkv1alpha1.ConditionReady)
 	egress.Status.Conditions = bad(networkv1alpha1.ReasonNoAssignableNode, networkv1alpha1.ConditionAssigned)
 	route.Status.Conditions = bad(networkv1alpha1.ReasonNoNextHop, networkv1alpha1.ConditionReady)
@@ -50,22 +61,40 @@ func someObjects() map[string]client.Object {
 		Reason: networkv1alpha1.ReasonAddressUnavailable, Message: words}}
 	return map[string]client.Object{"Network/a": network, "EgressIP/a": egress, "ExternalRoute/a": route, "IPPool/a": pool,
 		"LoadBalancerPool/a": balancers, "BGPPeer/a": peer, "BGPAdvertisement/a": advertisement, "EgressFirewall/demo/a": firewall,
-		"EgressQoS/demo/a": qos, "Pod/demo/a": pod, "Service/demo/a": service}
+		"EgressQoS/demo/a": qos, "Pod/demo/a": pod, "Service/demo/a": service,
+		"AdminNetworkPolicy/a": admin, "BaselineAdminNetworkPolicy/a": baseline, "ClusterNetworkPolicy/a": cluster}
 }
 
 // ofNamespaces are the objects that do not make the network unhealthy, because the owner of a namespace can break them.
 var ofNamespaces = []string{"ExternalRoute/a", "BGPAdvertisement/a", "EgressFirewall/demo/a", "EgressQoS/demo/a", "Pod/demo/a",
 	"Service/demo/a"}
 
+// listPolicies lets the reconciler read the policies of network-policy-api.
+func listPolicies(env *kind.Env) {
+	env.ClusterPolicies = func(ctx context.Context) (all []metav1.Object, err error) {
+		for _, k := range health.PolicyKinds() {
+			list, ok := k.List.(client.ObjectList)
+			if !ok {
+				continue
+			}
+			err = errors.Join(err, env.Client.List(ctx, list), meta.EachListItem(list, func(o runtime.Object) error {
+				all = append(all, o.(metav1.Object))
+				return nil
+			}))
+		}
+		return all, err
+	}
+}
+
 // The status names an object of each kind whose condition is not good. Without a requested object the network may be upgraded.
 func TestStatusNamesEachKind(t *testing.T) {
 	all := someObjects()
-	if len(all) != len(health.Kinds())+len([]string{"Pod", "Service"}) {
+	if len(all) != len(health.Kinds())+len(health.PolicyKinds())+len([]string{"Pod", "Service"}) {
 		t.Fatalf("objects of %d kinds", len(all))
 	}
 	for name, o := range all {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, nil, append(aReadyNode(t, 1, "4"), aNetwork("4"), o)...)
+			b := newBed(t, listPolicies, append(aReadyNode(t, 1, "4"), aNetwork("4"), o)...)
 			b.Reconcile("", Name.Name)
 			got := kindtest.Get(b, aNetwork("4")).Status
 			listed := slices.ContainsFunc(got.Problems, func(p networkv1alpha1.Problem) bool {

@@ -89,6 +89,8 @@ type Reconciler struct {
 	Observed  kind.Observed
 	Settings  kind.Settings
 	Zone      kind.Zone
+	// Policies lists the policies of network-policy-api.
+	Policies func(ctx context.Context) ([]metav1.Object, error)
 
 	started            sync.Once
 	first              sync.Once
@@ -246,7 +248,7 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		apiServers: apiServers, leaving: facts.LeavingNetworks(cn.Status.Networks), outdated: outdatedPods(r.Addresses),
 	})
 	if r.Settings.Reported != nil {
-		r.Settings.Reported(health.Severities(want.Areas), int(want.Nodes.Ready), int(want.Nodes.Total))
+		r.Settings.Reported(health.Severities(want.Areas), int(want.Nodes.Ready), int(want.Nodes.Total), health.Waits(objects))
 	}
 	r.recordDrift(cn, found)
 	r.recordViolations(cn)

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -25,7 +26,9 @@ var Name = types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
 // Kinds returns the kind of the cluster-wide unit.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Addresses: env.Addresses, Events: env.Events, Observed: env.Observed,
-		Floating: env.Floating, Settings: env.Settings, Zone: env.Zone}
+		Floating: env.Floating, Settings: env.Settings, Zone: env.Zone,
+		Policies: func(ctx context.Context) ([]metav1.Object, error) { return env.ClusterPolicies(ctx) }}
+	env.PoliciesReported.Subscribe(func(struct{}) { env.Triggers.EnqueueAfter(topology.KindNetwork, Name, env.Settings.CountDelay) })
 	env.FloatingFreed.Subscribe(func(string) { // the routes of floating addresses may not be needed any more
 		env.Triggers.EnqueueAfter(topology.KindNetwork, Name, env.Settings.CountDelay)
 	})

@@ -183,7 +183,6 @@ func (r *Reconciler) others(ctx context.Context, name string) ([]networkv1alpha1
 		}
 	}
 	for node, spec := range r.assigned {
-		// A subnet in both counts once, for the number of subnets in use in an error.
 		was := cached[node]
 		if node != name && (was == nil || spec.NodeID != was.NodeID || !slices.Equal(spec.PodSubnets, was.PodSubnets)) {
 			others = append(others, spec)

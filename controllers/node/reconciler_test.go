@@ -129,7 +129,7 @@ func TestReconcile(t *testing.T) {
 			"join [100.64.0.3/16] MTU 1400"
 
 		overlap   = "clusterNetwork 10.244.0.0/16 contains 10.244.3.4, an address of node n1: the node gets no network"
-		exhausted = "node n1: no subnet of length /24 is left in 10.244.0.0/24 (1 in use): exhausted"
+		exhausted = "node n1: no subnet of length /24 is left in 10.244.0.0/24: exhausted"
 	)
 	created := []string{"create NodeNetwork n1", "patch status NodeNetwork n1", "patch status Node n1"}
 	for name, c := range map[string]struct {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // operatorCondition is the Operator Lifecycle Manager's object for what an operator reports. OLM replaces no operator
@@ -41,7 +42,8 @@ func (o *OperatorCondition) setup(mgr ctrl.Manager) error {
 		return nil // not installed by OLM
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorcondition").
-		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: upgradeableChanged})).Complete(o)
+		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: upgradeableChanged})).
+		Complete(trigger.QuietConflicts(o))
 }
 
 func upgradeableChanged(e event.UpdateEvent) bool {

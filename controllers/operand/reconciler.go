@@ -61,7 +61,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 		Watches(&appsv1.Deployment{}, one, builder.WithPredicates(changed())).
 		Watches(&corev1.Pod{}, one, builder.WithPredicates(podChanged())).
 		Watches(&networkv1alpha1.NodeNetwork{}, one, builder.WithPredicates(predicate.Or(answered(), relayUsers(), zoneUsers()))).
-		Complete(r)
+		Complete(trigger.QuietConflicts(r))
 }
 
 // reportChanged passes changes of the versions that permit a removal, of the confirmation or cancellation of a

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weft-network/weft/pkg/install/render"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // Signer handles the requests of nodes for the certificates of their chassis.
@@ -22,7 +23,8 @@ type Signer struct {
 }
 
 func (s *Signer) setup(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("chassis").For(&certificatesv1.CertificateSigningRequest{}).Complete(s)
+	return ctrl.NewControllerManagedBy(mgr).Named("chassis").For(&certificatesv1.CertificateSigningRequest{}).
+		Complete(trigger.QuietConflicts(s))
 }
 
 // Reconcile implements reconcile.Reconciler. It leaves the requests in place; the controller manager removes old

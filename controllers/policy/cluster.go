@@ -3,7 +3,9 @@ package policy
 import (
 	"context"
 	"errors"
+	"sync"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +23,7 @@ import (
 type Cluster struct {
 	*Reconciler
 	*Optional
+	published sync.Map // by name: the conditions that a policy had when Reported published it
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -37,8 +40,11 @@ func (r *Cluster) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		r.Selectors.Read(key, nil)
 		err := r.settle(ctx, unit.Unit{Key: key}, nil)
 		r.keepNames(key, nil, err)
+		r.published.Delete(req.Name)
+		r.Reported.Publish(struct{}{})
 		return ctrl.Result{}, err
 	}
+	r.publish(policy)
 	read, invalid, err := r.use(ctx, policy)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -58,6 +64,15 @@ func (r *Cluster) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	applied := r.settle(ctx, topology.ClusterPolicyUnit(read), selectors)
 	r.keepNames(key, names, applied)
 	return ctrl.Result{}, errors.Join(applied, r.report(ctx, policy, read, invalid, applied))
+}
+
+// publish publishes a policy whose conditions in the cache differ from the conditions at its previous reconciliation. The first one
+// counts as different, because the ClusterNetwork's first report may be older than the cache.
+func (r *Cluster) publish(policy client.Object) {
+	now := *conditionsOf(policy)
+	if before, known := r.published.Swap(policy.GetName(), now); !known || !equality.Semantic.DeepEqual(before, now) {
+		r.Reported.Publish(struct{}{})
+	}
 }
 
 func (r *Cluster) use(ctx context.Context, policy client.Object) (read facts.ClusterPolicy, invalid, err error) {

@@ -195,6 +195,23 @@ func TestClusterDeletion(t *testing.T) {
 	}
 }
 
+// A policy is published at its first reconciliation, when the cache has other conditions, and when it is deleted.
+func TestClusterPoliciesArePublishedOnChange(t *testing.T) {
+	policy := aClusterPolicy("192.0.2.0/24")
+	b := newBed(t, topology.KindClusterNetworkPolicy, policy, aPod())
+	published := 0
+	b.Env.PoliciesReported.Subscribe(func(struct{}) { published++ })
+	for i, want := range []int{1, 2, 2, 2} { // the first one writes the condition, the second reads it
+		if b.Reconcile("", "deny"); published != want {
+			t.Errorf("reconciliation %d: published %d times, want %d", i+1, published, want)
+		}
+	}
+	b.Delete(policy)
+	if b.Reconcile("", "deny"); published != 3 {
+		t.Errorf("after the deletion: published %d times", published)
+	}
+}
+
 // watches is a controller that counts its watches.
 type watches struct {
 	controller.Controller

@@ -83,6 +83,10 @@ func (r *QoS) report(ctx context.Context, qos *networkv1alpha1.EgressQoS, invali
 	condition := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue,
 		Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: qos.Generation,
 		Message: fmt.Sprintf("rules in force: %d", len(qos.Spec.Egress))}
+	updated := qos.DeepCopy()
+	if invalid == nil && applied == nil {
+		updated.Status.Egress = updated.Spec.Egress
+	}
 	var refused *ovndb.RejectedError
 	switch {
 	case errors.As(applied, &refused):
@@ -93,8 +97,10 @@ func (r *QoS) report(ctx context.Context, qos *networkv1alpha1.EgressQoS, invali
 	case invalid != nil:
 		condition.Status, condition.Reason = metav1.ConditionFalse, networkv1alpha1.ReasonInvalidSpec
 		condition.Message = fmt.Sprintf("no rule is in force: %v", invalid)
+		if former := len(qos.Status.Egress); former > 0 {
+			condition.Message = fmt.Sprintf("the former rules stay in force: %d: %v", former, invalid)
+		}
 	}
-	updated := qos.DeepCopy()
 	meta.SetStatusCondition(&updated.Status.Conditions, condition)
 	if equality.Semantic.DeepEqual(updated.Status, qos.Status) {
 		return nil

@@ -52,7 +52,8 @@ func TestReconcileQoS(t *testing.T) {
 	near.PodSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}
 	rejected := &ovndb.RejectedError{Unit: qosKey, Err: errors.New("constraint violation")}
 	for name, c := range map[string]struct {
-		rules []networkv1alpha1.EgressQoSRule
+		rules, former []networkv1alpha1.EgressQoSRule
+
 		fails error
 		nodes []client.Object
 		rows  int // rows and elements of the unit
@@ -63,14 +64,20 @@ func TestReconcileQoS(t *testing.T) {
 		"also at the switch of a node in Local mode": {rules: []networkv1alpha1.EgressQoSRule{mark(46, "web"), mark(10, "db")}, rows: 8,
 			nodes: []client.Object{aNodeNetwork("n1", networkv1alpha1.GatewayShared), aNodeNetwork("n2", networkv1alpha1.GatewayLocal)},
 			want:  metav1.Condition{Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, Message: "rules in force: 2"}},
-		"an unreadable rule takes the others out of force": {rules: []networkv1alpha1.EgressQoSRule{mark(46, "web"), near},
+		"an unreadable rule keeps the former rules": {former: []networkv1alpha1.EgressQoSRule{mark(46, "web")}, rows: 2,
+			rules: []networkv1alpha1.EgressQoSRule{mark(10, "db"), near},
+			want: metav1.Condition{Status: metav1.ConditionFalse, Reason: networkv1alpha1.ReasonInvalidSpec,
+				Message: `the former rules stay in force: 1: spec.egress[1].podSelector: "Near" is not a valid label selector operator`}},
+		"an unreadable rule without former rules": {rules: []networkv1alpha1.EgressQoSRule{mark(46, "web"), near},
 			want: metav1.Condition{Status: metav1.ConditionFalse, Reason: networkv1alpha1.ReasonInvalidSpec,
 				Message: `no rule is in force: spec.egress[1].podSelector: "Near" is not a valid label selector operator`}},
 		"the database refuses it": {rules: []networkv1alpha1.EgressQoSRule{mark(46, "web")}, fails: rejected, rows: 2,
 			want: metav1.Condition{Status: metav1.ConditionFalse, Reason: networkv1alpha1.ReasonDatabaseRefused, Message: "constraint violation"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, topology.KindEgressQoS, append(c.nodes, aPod(), aQoS(c.rules...))...)
+			qos := aQoS(c.rules...)
+			qos.Status.Egress = c.former
+			b := newBed(t, topology.KindEgressQoS, append(c.nodes, aPod(), qos)...)
 			if c.fails != nil {
 				b.Database.Refusals[qosKey] = c.fails
 			}

@@ -50,6 +50,8 @@ type Reconciler struct {
 	// Names records which policies name the sets of DNS names, and Answers has the names' addresses.
 	Names   *kind.SetUsers
 	Answers Answers
+	// Reported publishes that the conditions of a policy of network-policy-api changed, or that such a policy was deleted.
+	Reported *kind.Topic[struct{}]
 	// Clusters reconcile the cluster-wide policies, Multi the MultiNetworkPolicies, QoS the EgressQoSes, and Multicast the
 	// namespaces that request it.
 	Clusters  []*Cluster

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -22,7 +23,10 @@ const workers = 8
 // Kinds returns the kinds of policies' units, and of the port groups and address sets that they use.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Selectors: env.Selectors, Events: env.Events, Triggers: env.Triggers,
-		Zone: env.Zone, Names: &env.PolicyNames, Answers: env.Names}
+		Zone: env.Zone, Names: &env.PolicyNames, Answers: env.Names, Reported: &env.PoliciesReported}
+	env.ClusterPolicies = func(ctx context.Context) ([]metav1.Object, error) {
+		return ClusterPolicies(ctx, env.Client, env.Served)
+	}
 	env.Selectors.LoadFrom(r.load)
 	kinds := []*kind.Kind{
 		r.sets(topology.KindPodGroup),

@@ -65,7 +65,7 @@ func (p *program) setup(mgr ctrl.Manager) (stopped func(error), err error) {
 		TLS: ovndb.TLS(p.options.TLS), Observer: p.metrics, Violations: p.metrics.Violations,
 		Reported: p.metrics.Reported, Programmed: p.metrics.Programmed, Propagated: p.metrics.Propagated,
 		CountDelay: controllers.CountDelay, AdminSocket: p.options.AdminSocket, ResolvConf: p.options.ResolvConf,
-		Namespace: p.options.Namespace, Version: version.String(),
+		Workloads: p.metrics, Namespace: p.options.Namespace, Version: version.String(),
 		Announcing: p.metrics.Announcing, Sessions: p.metrics.Sessions, AgentProbe: agentProbe(p.options.ProbePort),
 		Probe: probe(p.options.ProbePort), ProbeInterval: p.options.ProbeInterval, ProbeMisses: p.options.ProbeMisses})
 	if err != nil {

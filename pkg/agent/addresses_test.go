@@ -174,10 +174,9 @@ func TestNodePortsAtEveryAddressOfTheNode(t *testing.T) {
 		Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}}}}
 	s.must(api.Create(s.Context(), service))
 	t.Cleanup(func() { s.must(api.Delete(context.Background(), service)) })
-	nn := &networkv1alpha1.NodeNetwork{}
-	s.must(api.Get(s.Context(), types.NamespacedName{Name: nodeName}, nn))
-	nn.Spec.ServiceSubnets = []networkv1alpha1.CIDR{"10.0.0.0/24", "fd00:10:96::/112"} // the API server's default
-	s.must(api.Update(s.Context(), nn))
+	s.edit(func(spec *networkv1alpha1.NodeNetworkSpec) {
+		spec.ServiceSubnets = []networkv1alpha1.CIDR{"10.0.0.0/24", "fd00:10:96::/112"} // the API server's default
+	})
 	here := nodeName
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "everywhere-1",
 		Labels: map[string]string{discoveryv1.LabelServiceName: service.Name}}, AddressType: discoveryv1.AddressTypeIPv4,

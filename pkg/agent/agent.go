@@ -143,8 +143,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			func() { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, learning.Retry) }),
 		BGP: speaker,
 		IPsec: ipsec.New(ipsec.Options{Socket: o.IKESocket, Pair: o.Identity, Authorities: o.TLS.CACert, Changed: a.changed,
-			After: func(wait time.Duration) { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, wait) },
-			Log:   ctrl.Log.WithName("ipsec")}),
+			Deleted: func() { a.gateway.Repairs.ChangedOf(repairs.IPsec) },
+			After:   func(wait time.Duration) { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, wait) },
+			Log:     ctrl.Log.WithName("ipsec")}),
 		Wildcards: wildcards.New(ctrl.Log.WithName("wildcards"), a.changed,
 			func(wait time.Duration) { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, wait) }),
 	})
@@ -328,7 +329,7 @@ func (a *agent) register(r *node.Reconciler) error {
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: addressesChanged})).
 		WatchesRawSource(a.trigger).
 		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
-		Complete(r)
+		Complete(trigger.QuietConflicts(r))
 }
 
 // serve answers CNI requests. It opens the socket at once, before the agent reads tombstones. weft-cni writes a

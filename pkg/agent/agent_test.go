@@ -207,10 +207,7 @@ func TestTheSwitchRestarts(t *testing.T) {
 
 func TestTheSpecChanges(t *testing.T) {
 	n := readyNode(t)
-	nn := &networkv1alpha1.NodeNetwork{}
-	n.must(api.Get(t.Context(), types.NamespacedName{Name: nodeName}, nn))
-	nn.Spec.MTU = 1300
-	n.must(api.Update(t.Context(), nn))
+	nn := n.edit(func(spec *networkv1alpha1.NodeNetworkSpec) { spec.MTU = 1300 })
 	n.until("the MTU", func() error {
 		link, err := netlink.LinkByName(mp0)
 		if err != nil {

@@ -58,11 +58,10 @@ func newSegmented(t *testing.T) *segmented {
 	n.must(netlink.RouteReplace(&netlink.Route{LinkIndex: bridge.Attrs().Index, Gw: net.ParseIP("fd00:18::1")}))
 	n.apply(topology.NetworkUnit(facts.Network{Join: prefixes("100.64.0.0/16", "fd98::/64"),
 		Clusters: prefixes("10.244.0.0/16", "fd00:10:244::/48"), FloatingNetworks: prefixes("10.244.0.0/16", "fd00:10:244::/48")}))
-	nn := &networkv1alpha1.NodeNetwork{}
-	n.must(api.Get(n.Context(), types.NamespacedName{Name: nodeName}, nn))
-	nn.Spec.Gateway = sharedGateway
-	nn.Spec.JoinAddresses = []networkv1alpha1.InterfaceAddress{"100.64.0.2/16", "fd98::2/64"}
-	n.must(api.Update(n.Context(), nn))
+	nn := n.edit(func(spec *networkv1alpha1.NodeNetworkSpec) {
+		spec.Gateway = sharedGateway
+		spec.JoinAddresses = []networkv1alpha1.InterfaceAddress{"100.64.0.2/16", "fd98::2/64"}
+	})
 	n.until("the link of both families", func() error {
 		g := n.status().Gateway
 		return isTrue(g != nil && len(g.Addresses) == 2 && len(g.NextHops) == 2, fmt.Sprint(g))

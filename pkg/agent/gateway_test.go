@@ -47,10 +47,7 @@ func (n *node) giveDefaultRoute() {
 // setGateway sets spec.gateway, as the operator does.
 func (n *node) setGateway(gateway networkv1alpha1.NodeGateway) {
 	n.Helper()
-	nn := &networkv1alpha1.NodeNetwork{}
-	n.must(api.Get(n.Context(), types.NamespacedName{Name: nodeName}, nn))
-	nn.Spec.Gateway = gateway
-	n.must(api.Update(n.Context(), nn))
+	n.edit(func(spec *networkv1alpha1.NodeNetworkSpec) { spec.Gateway = gateway })
 }
 
 var sharedGateway = networkv1alpha1.NodeGateway{

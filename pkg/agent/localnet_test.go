@@ -18,8 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent"
@@ -78,14 +76,7 @@ func (n *node) plugTrunk() (host string) {
 // setPhysical sets spec.physicalNetworks, as the operator does.
 func (n *node) setPhysical(all ...networkv1alpha1.NodePhysicalNetwork) {
 	n.Helper()
-	n.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the agent writes the status meanwhile
-		nn := &networkv1alpha1.NodeNetwork{}
-		if err := api.Get(n.Context(), types.NamespacedName{Name: nodeName}, nn); err != nil {
-			return err
-		}
-		nn.Spec.PhysicalNetworks = all
-		return api.Update(n.Context(), nn)
-	}))
+	n.edit(func(spec *networkv1alpha1.NodeNetworkSpec) { spec.PhysicalNetworks = all })
 }
 
 // wantPhysical waits until the status has these physical networks: "dc brnic5", or "dc: why it is not ready".

@@ -165,13 +165,21 @@ func (n *node) clear() {
 		}
 		return nil
 	})
-	links, err := netlink.LinkList()
+	links, err := linkList()
 	n.must(err)
 	for _, link := range links {
 		if link.Attrs().Name != "lo" {
 			_ = netlink.LinkDel(link) // fails for the second end of a pair, which is removed with the first
 		}
 	}
+}
+
+// linkList lists the links of the thread's network namespace, again while links change.
+func linkList() (links []netlink.Link, err error) {
+	for err = netlink.ErrDumpInterrupted; errors.Is(err, netlink.ErrDumpInterrupted); {
+		links, err = netlink.LinkList()
+	}
+	return links, err
 }
 
 func (n *node) path(parts ...string) string {
@@ -236,6 +244,17 @@ func (n *node) join() {
 	read, err := facts.ParseNodeNetwork(nn)
 	n.must(err)
 	n.apply(topology.NodeUnit(read))
+}
+
+// edit changes the NodeNetwork's spec, as the operator does, and returns the object. The agent may write the status meanwhile.
+func (n *node) edit(change func(*networkv1alpha1.NodeNetworkSpec)) *networkv1alpha1.NodeNetwork {
+	n.Helper()
+	nn := &networkv1alpha1.NodeNetwork{}
+	n.must(api.Get(n.Context(), types.NamespacedName{Name: nodeName}, nn))
+	former := nn.DeepCopy()
+	change(&nn.Spec)
+	n.must(api.Patch(n.Context(), nn, client.MergeFrom(former)))
+	return nn
 }
 
 // status returns the NodeNetwork's status, or nil if there is no NodeNetwork.

@@ -3,7 +3,6 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/weft-network/weft/pkg/cni/cniwire"
@@ -219,10 +217,8 @@ func (n *node) interfaces() map[string]*vswitchdb.Interface {
 // hostLinks returns the names of the host's ends of pods' links.
 func (n *node) hostLinks() (found []string) {
 	n.Helper()
-	links, err := netlink.LinkList()
-	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-		n.Fatal(err)
-	}
+	links, err := linkList()
+	n.must(err)
 	for _, link := range links {
 		if strings.HasPrefix(link.Attrs().Name, "weft") {
 			found = append(found, link.Attrs().Name)

@@ -56,11 +56,10 @@ func (n *node) buildGateway() {
 	n.must(api.Get(n.Context(), types.NamespacedName{Name: nodeName}, &node))
 	node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "fd00:172:18::11"})
 	n.must(api.Status().Update(n.Context(), &node))
-	nn := &networkv1alpha1.NodeNetwork{}
-	n.must(api.Get(n.Context(), types.NamespacedName{Name: nodeName}, nn))
-	nn.Spec.Gateway = sharedGateway
-	nn.Spec.JoinAddresses = []networkv1alpha1.InterfaceAddress{"100.64.0.2/16", "fd98::2/64"}
-	n.must(api.Update(n.Context(), nn))
+	nn := n.edit(func(spec *networkv1alpha1.NodeNetworkSpec) {
+		spec.Gateway = sharedGateway
+		spec.JoinAddresses = []networkv1alpha1.InterfaceAddress{"100.64.0.2/16", "fd98::2/64"}
+	})
 	n.until("the link outside", func() error {
 		s := n.status()
 		return isTrue(s.Gateway != nil && len(s.Gateway.Addresses) == 2 && len(s.Gateway.NextHops) == 2, fmt.Sprintf("%+v", s.Gateway))

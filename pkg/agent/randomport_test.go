@@ -92,10 +92,7 @@ func (e *exposed) addMapped(before string) {
 // setHostPortRange sets spec.hostPorts, as the operator does, and waits until the agent has read it.
 func (n *node) setHostPortRange(ports networkv1alpha1.PortRange) {
 	n.Helper()
-	nn := &networkv1alpha1.NodeNetwork{}
-	n.must(api.Get(n.Context(), types.NamespacedName{Name: nodeName}, nn))
-	nn.Spec.HostPorts.Range = ports
-	n.must(api.Update(n.Context(), nn))
+	nn := n.edit(func(spec *networkv1alpha1.NodeNetworkSpec) { spec.HostPorts.Range = ports })
 	n.until("the range", func() error { return isTrue(n.status().ObservedGeneration == nn.Generation, "not observed") })
 }
 

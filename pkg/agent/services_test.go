@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -167,4 +170,28 @@ func TestARestartKeepsServices(t *testing.T) {
 		gone := slices.DeleteFunc(slices.Clone(flows), func(flow string) bool { return slices.Contains(now, flow) })
 		return isTrue(len(gone) == 0, strings.Join(gone, "\n"))
 	})
+}
+
+// While conntrack entries of a former UDP endpoint cannot be removed, the status says so.
+func TestAFailedFlushIsNamed(t *testing.T) {
+	n := gatewayNode(t)
+	service, slice := n.newService()
+	service.Spec.Ports[0].Protocol = corev1.ProtocolUDP
+	n.must(api.Update(n.Context(), service))
+	slice.Ports[0].Protocol = new(corev1.ProtocolUDP)
+	n.must(api.Update(n.Context(), slice))
+	n.awaitRule("the host's translation", fmt.Sprintf("%s . udp . %d", encapIP, service.Spec.Ports[0].NodePort))
+	pidFile := filepath.Join(n.ovs.RunDir(), "ovs-vswitchd.pid")
+	pid, err := os.ReadFile(pidFile)
+	n.must(err)
+	n.must(os.WriteFile(pidFile, []byte("0\n"), 0o600)) // there is no control socket with this number
+	slice.Endpoints = slice.Endpoints[1:]
+	n.must(api.Update(n.Context(), slice))
+	n.until("the status", func() error {
+		c := meta.FindStatusCondition(n.status().Conditions, networkv1alpha1.ConditionGatewayReady)
+		return isTrue(c != nil && c.Status == metav1.ConditionFalse &&
+			strings.Contains(c.Message, "clients of UDP services may still reach former endpoints"), fmt.Sprint(c))
+	})
+	n.must(os.WriteFile(pidFile, pid, 0o600))
+	n.until("STATUS", n.ready)
 }

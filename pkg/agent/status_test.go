@@ -81,10 +81,9 @@ func TestStatusWhilePartsAreReplaced(t *testing.T) {
 // On a full node a new pod would get no address, but a pod with an address can be added, and CHECK succeeds.
 func TestStatusOfAFullNode(t *testing.T) {
 	n := readyNode(t)
-	nn := &networkv1alpha1.NodeNetwork{}
-	n.must(api.Get(t.Context(), types.NamespacedName{Name: nodeName}, nn))
-	nn.Spec.PodSubnets[0] = "10.244.1.0/29" // without network, router, host and broadcast: 4 addresses for pods
-	n.must(api.Update(t.Context(), nn))
+	n.edit(func(spec *networkv1alpha1.NodeNetworkSpec) {
+		spec.PodSubnets[0] = "10.244.1.0/29" // without network, router, host and broadcast: 4 addresses for pods
+	})
 	var pods []pod
 	for slot := 3; slot < 7; slot++ {
 		n.awaitStatus(0, "")

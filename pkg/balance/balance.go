@@ -100,7 +100,7 @@ func (r Reader) pools(ctx context.Context, service *corev1.Service) (func(netip.
 	if err := r.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return nil, err
 	}
-	pools := floating.NewTranslated(all.Items)
+	pools := floating.NewTranslated(all.Items, nil)
 	var given []netip.Addr // by a LoadBalancerPool, before the IPPool had them
 	if loadbalancer.IsOurs(service) {
 		given = loadbalancer.AddressesOf(service)

@@ -123,6 +123,7 @@ func TestCompute(t *testing.T) {
 		n3          = "n3 198.51.100.1/32\nn3 2001:db8:1::1/128"
 		noPeer      = "all NoPeer: no selected node has a session with a selected BGPPeer"
 		notReadable = `InvalidSpec: spec.nodeSelector: "Near" is not a valid label selector operator`
+		noNode      = "no node with a session is connected to the outside, has an address of its family, and is selected by the pool"
 		none        = "all NothingSelected: nothing is selected: no Service has an address of the pools, " +
 			"no node carries one of the EgressIPs, and no node has a pod subnet to announce"
 	)
@@ -139,6 +140,11 @@ func TestCompute(t *testing.T) {
 		"the peer's nodes":       {func(w *World) { w.Peers[0].Spec.NodeSelector = matching("name", "n2") }, []string{n2}},
 		"the advertisement's":    {func(w *World) { spec(w).NodeSelector = matching("name", "n3") }, []string{n3}},
 		"the pool's":             {func(w *World) { w.Pools[0].Spec.NodeSelector = matching("name", "n1") }, []string{n1}},
+		"no node of the pool's": {func(w *World) { w.Pools[0].Spec.NodeSelector = matching("name", "x") }, []string{
+			"all NotAnnounced: 198.51.100.1: " + noNode + "; 2001:db8:1::1: " + noNode}},
+		"no node of the pool's any more": {func(w *World) {
+			w.Pools[0].Spec.NodeSelector, w.Pools[0].Status.NodeSelector = matching("name", "x"), matching("name", "n1")
+		}, []string{n1}},
 		"a pool that has shrunk": {func(w *World) {
 			w.Pools[0].Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"198.51.100.9"}
 			w.Pools[0].Status.InUse = []networkv1alpha1.IP{"198.51.100.1", "2001:db8:1::1"}

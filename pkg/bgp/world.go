@@ -121,6 +121,9 @@ type address struct {
 // to the oldest.
 func (w World) addresses() (found []*address, err error) {
 	read, pools := loadbalancer.ByAge(w.Pools)
+	for i := range read {
+		read[i].KeepNodes(w.Nodes)
+	}
 	byAddress := map[netip.Addr]*address{}
 	for i := range w.Services {
 		s := &w.Services[i]

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/spf13/cobra"
 
@@ -140,7 +142,8 @@ func (c *cluster) watchClient() (client.WithWatch, error) {
 		return nil, err
 	}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme),
+		policyv1alpha1.Install(scheme), policyv1alpha2.Install(scheme)); err != nil {
 		return nil, err
 	}
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
@@ -208,7 +211,7 @@ func judge(ctx context.Context, api client.Client, namespace string, now time.Ti
 
 // readObjects reads the objects of Weft with conditions. unread says which of them the user may not list.
 func readObjects(ctx context.Context, api client.Client) (all []health.Object, unread []string, err error) {
-	for _, k := range health.Kinds() {
+	for _, k := range slices.Concat(health.Kinds(), health.PolicyKinds()) {
 		list, ok := k.List.(client.ObjectList)
 		if !ok {
 			continue
@@ -217,7 +220,7 @@ func readObjects(ctx context.Context, api client.Client) (all []health.Object, u
 		switch {
 		case apierrors.IsForbidden(err):
 			unread = append(unread, explain(ctx, err).Error())
-		case meta.IsNoMatchError(err): // the CRDs are of an earlier version
+		case meta.IsNoMatchError(err): // the CRDs are of an earlier version, or of network-policy-api
 		case err != nil:
 			return nil, nil, err
 		}

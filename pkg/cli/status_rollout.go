@@ -17,86 +17,29 @@ import (
 	"github.com/weft-network/weft/pkg/health"
 )
 
-// workload is a Deployment, DaemonSet or StatefulSet of Weft.
+// workload is a workload of Weft with its pods.
 type workload struct {
-	kind, name           string
-	generation, observed int64
-	// wanted is the number of pods of the spec, and updated how many have the present template. former have another one.
-	wanted, updated, former, available int32
-	// late means that Kubernetes considers the rollout as failed.
-	late     bool
+	health.Workload
 	selector *metav1.LabelSelector
 	template corev1.PodSpec
 	// trouble is why a pod of an incomplete workload does not run.
 	trouble culprit
 }
 
-func (w *workload) object() string { return w.kind + "/" + w.name }
-
-func ofDeployment(d *appsv1.Deployment) workload {
-	s := d.Status
-	late := slices.ContainsFunc(s.Conditions, func(c appsv1.DeploymentCondition) bool {
-		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse
-	})
-	return workload{kind: "Deployment", name: d.Name, generation: d.Generation, observed: s.ObservedGeneration,
-		wanted: replicas(d.Spec.Replicas), updated: s.UpdatedReplicas, former: s.Replicas - s.UpdatedReplicas,
-		available: s.AvailableReplicas, late: late, selector: d.Spec.Selector, template: d.Spec.Template.Spec}
-}
-
-// replicas returns the number of pods of a workload, whose default is 1.
-func replicas(n *int32) int32 {
-	if n == nil {
-		return 1
+func workloadOf(o any) (w workload, known bool) {
+	w.Workload, known = health.WorkloadOf(o)
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		w.selector, w.template = o.Spec.Selector, o.Spec.Template.Spec
+	case *appsv1.DaemonSet:
+		w.selector, w.template = o.Spec.Selector, o.Spec.Template.Spec
+	case *appsv1.StatefulSet:
+		w.selector, w.template = o.Spec.Selector, o.Spec.Template.Spec
 	}
-	return *n
+	return w, known
 }
 
-// ofDaemonSet reads a DaemonSet. With OnDelete, weft-operands decides which pods are replaced, and reports it as a rollout.
-func ofDaemonSet(d *appsv1.DaemonSet) workload {
-	s := d.Status
-	w := workload{kind: "DaemonSet", name: d.Name, generation: d.Generation, observed: s.ObservedGeneration,
-		wanted: s.DesiredNumberScheduled, updated: s.UpdatedNumberScheduled, available: s.NumberAvailable,
-		selector: d.Spec.Selector, template: d.Spec.Template.Spec}
-	if d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType {
-		w.updated = w.wanted
-	}
-	return w
-}
-
-// ofStatefulSet reads a StatefulSet, as ofDaemonSet does.
-func ofStatefulSet(d *appsv1.StatefulSet) workload {
-	s := d.Status
-	w := workload{kind: "StatefulSet", name: d.Name, generation: d.Generation, observed: s.ObservedGeneration,
-		wanted: replicas(d.Spec.Replicas), updated: s.UpdatedReplicas, available: s.AvailableReplicas,
-		selector: d.Spec.Selector, template: d.Spec.Template.Spec}
-	if d.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
-		w.updated = w.wanted
-	}
-	return w
-}
-
-// lacks returns what a workload lacks of its spec, or "".
-func (w *workload) lacks() string {
-	switch {
-	case w.observed < w.generation:
-		return "Kubernetes has not seen its present spec yet"
-	case w.wanted == 0 && w.object() == operandsObject:
-		return "it is scaled to 0, so that nobody keeps the other workloads"
-	case w.updated < w.wanted:
-		return fmt.Sprintf("%d of %d pods have the present template", w.updated, w.wanted)
-	case w.former > 0:
-		return fmt.Sprintf("%d pods of a former template still run", w.former)
-	case w.available < w.wanted:
-		return fmt.Sprintf("%d of %d pods are available", w.available, w.wanted)
-	}
-	return ""
-}
-
-// The objects of the workloads that the others depend on.
-const (
-	operandsObject = "Deployment/weft-" + componentOperands
-	operatorObject = "Deployment/weft-" + componentOperator
-)
+const operatorObject = "Deployment/weft-" + componentOperator
 
 // readSets reads the workloads, and for an incomplete one why its pods do not run.
 func (w *workloads) readSets(ctx context.Context, api client.Client) error {
@@ -107,18 +50,22 @@ func (w *workloads) readSets(ctx context.Context, api client.Client) error {
 			return err
 		}
 	}
+	add := func(o any) {
+		if set, known := workloadOf(o); known {
+			w.sets = append(w.sets, set)
+		}
+	}
 	for i := range w.deployments {
-		w.sets = append(w.sets, ofDeployment(&w.deployments[i]))
+		add(&w.deployments[i])
 	}
 	for i := range daemons.Items {
-		w.sets = append(w.sets, ofDaemonSet(&daemons.Items[i]))
+		add(&daemons.Items[i])
 	}
 	for i := range stateful.Items {
-		w.sets = append(w.sets, ofStatefulSet(&stateful.Items[i]))
+		add(&stateful.Items[i])
 	}
-	w.sets = slices.DeleteFunc(w.sets, func(s workload) bool { return !strings.HasPrefix(s.name, "weft-") })
 	for i := range w.sets {
-		if set := &w.sets[i]; !w.podsUnseen && set.lacks() != "" {
+		if set := &w.sets[i]; !w.podsUnseen && set.Lacks() != "" {
 			if err := w.readTrouble(ctx, api, set); err != nil {
 				return err
 			}
@@ -157,16 +104,16 @@ func (w *workloads) note(ctx context.Context, err error) error {
 func (w *workloads) rollouts(present *networkv1alpha1.RolloutStatus) (found []networkv1alpha1.Problem) {
 	for i := range w.sets {
 		set := &w.sets[i]
-		lack := cmp.Or(set.lacks(), w.outdated(set, present))
+		lack := cmp.Or(set.Lacks(), w.outdated(set, present))
 		if lack == "" {
 			continue
 		}
 		state, reason := networkv1alpha1.StateProgressing, health.ReasonRolloutIncomplete
-		if set.late || set.trouble.message != "" || set.wanted == 0 {
+		if set.Late || set.trouble.message != "" || set.Wanted == 0 {
 			state, reason = networkv1alpha1.StateDegraded, health.ReasonRolloutStopped
 		}
-		p := health.New(networkv1alpha1.AreaControlPlane, state, reason, set.object(),
-			set.name+": "+lack+prefixed("; ", set.trouble.message))
+		p := health.New(networkv1alpha1.AreaControlPlane, state, reason, set.Object(),
+			set.Name+": "+lack+prefixed("; ", set.trouble.message))
 		p.NextStep = cmp.Or(set.trouble.nextStep, strings.ReplaceAll(p.NextStep, "-n weft-system", "-n "+w.namespace))
 		found = append(found, p)
 	}
@@ -176,8 +123,8 @@ func (w *workloads) rollouts(present *networkv1alpha1.RolloutStatus) (found []ne
 // outdated reports that weft-operands runs with another image than the operator's, which it replaces last, before it reports a
 // rollout.
 func (w *workloads) outdated(set *workload, present *networkv1alpha1.RolloutStatus) string {
-	incomplete := func(s workload) bool { return s.object() == operandsObject && s.lacks() != "" }
-	if set.object() != operatorObject || present != nil && present.State != networkv1alpha1.RolloutComplete ||
+	incomplete := func(s workload) bool { return s.Object() == health.OperandsWorkload && s.Lacks() != "" }
+	if set.Object() != operatorObject || present != nil && present.State != networkv1alpha1.RolloutComplete ||
 		slices.ContainsFunc(w.sets, incomplete) {
 		return ""
 	}

@@ -12,6 +12,15 @@ import (
 	"github.com/weft-network/weft/pkg/health"
 )
 
+func read(t *testing.T, o any) workload {
+	t.Helper()
+	w, known := workloadOf(o)
+	if !known {
+		t.Fatalf("%+v is not read", o)
+	}
+	return w
+}
+
 // A workload is listed until all of its pods run as its spec says, whoever changed it.
 func TestRolloutsThatAreNotComplete(t *testing.T) {
 	deployment := func(change func(*appsv1.Deployment)) workload {
@@ -19,20 +28,20 @@ func TestRolloutsThatAreNotComplete(t *testing.T) {
 		d.Generation = 2
 		d.Status = appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
 		change(&d)
-		return ofDeployment(&d)
+		return read(t, &d)
 	}
 	daemons := func(change func(*appsv1.DaemonSet)) workload {
 		d := appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "weft-agent", Generation: 2}}
 		d.Status = appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 3, UpdatedNumberScheduled: 3, NumberAvailable: 3}
 		change(&d)
-		return ofDaemonSet(&d)
+		return read(t, &d)
 	}
 	members := func(change func(*appsv1.StatefulSet)) workload {
 		s := appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "weft-central", Generation: 2}}
 		s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
 		s.Status = appsv1.StatefulSetStatus{ObservedGeneration: 2, UpdatedReplicas: 0, AvailableReplicas: 1}
 		change(&s)
-		return ofStatefulSet(&s)
+		return read(t, &s)
 	}
 	failed := deployment(func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 })
 	failed.trouble = culprit{message: "pod x is in ImagePullBackOff", nextStep: "see the pod"}
@@ -72,7 +81,7 @@ func TestRolloutsThatAreNotComplete(t *testing.T) {
 				}
 				return
 			}
-			if len(got) != 1 || got[0].Reason != c.reason || got[0].Object != c.of.object() || !strings.Contains(got[0].Message, c.says) ||
+			if len(got) != 1 || got[0].Reason != c.reason || got[0].Object != c.of.Object() || !strings.Contains(got[0].Message, c.says) ||
 				got[0].NextStep == "" || strings.Contains(got[0].NextStep, "weft-system") {
 				t.Errorf("problems %+v", got)
 			}
@@ -91,7 +100,7 @@ func TestRolloutThatHasNotBegun(t *testing.T) {
 	d := deploymentOf("operator", 1)
 	d.Status = appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
 	d.Spec.Template.Spec = withImage("weft:v1")
-	all := workloads{pods: []corev1.Pod{pod}, sets: []workload{ofDeployment(&d)}}
+	all := workloads{pods: []corev1.Pod{pod}, sets: []workload{read(t, &d)}}
 	done := &networkv1alpha1.RolloutStatus{State: networkv1alpha1.RolloutComplete, Version: "v1"}
 	const says = "weft-operator: it has the image weft:v1, and weft-operands the image weft:v2"
 	if got := all.rollouts(done); len(got) != 1 || got[0].Message != says {

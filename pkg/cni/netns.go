@@ -74,9 +74,18 @@ func isOwn(ns *os.File) (bool, error) {
 	return err == nil && os.SameFile(own, info), err
 }
 
+// maxInside bounds the threads in namespaces of pods. While a thread waits in the kernel, Go starts another thread, and ends none later.
+// More threads would gain nothing, because the kernel has one lock (RTNL) for the links of all namespaces.
+const maxInside = 4
+
+// inside has an element for each thread in a namespace.
+var inside = make(chan struct{}, maxInside)
+
 // inNetNS calls do on a thread in the namespace and waits for it. Sockets that do opens, and files below
-// /proc/sys/net, belong to that namespace.
+// /proc/sys/net, belong to that namespace. do must not call inNetNS.
 func inNetNS(ns *os.File, do func() error) error {
+	inside <- struct{}{}
+	defer func() { <-inside }()
 	result := make(chan error, 1)
 	go func() { result <- onThreadIn(ns, do) }()
 	return <-result

@@ -3,6 +3,7 @@ package facts
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -54,37 +55,94 @@ type Unassigned struct {
 // AssignEgressIPs chooses the nodes that carry the addresses of one EgressIP. An address stays on its node while that
 // node can carry it. Any other address goes to the node that carries the fewest. Addresses of one family go to
 // different nodes. taken returns the owner of an address that is in use, or "".
-func AssignEgressIPs(addresses []netip.Addr, current []Assignment, carriers []Carrier,
-	taken func(netip.Addr) string) (assigned []Assignment, unassigned []Unassigned) {
-	var open []netip.Addr
-	used := map[netip.Addr]string{}
-	for _, a := range addresses {
-		if whose := taken(a); whose != "" {
-			unassigned = append(unassigned, Unassigned{a, networkv1alpha1.ReasonAddressInUse, whose})
-			continue
-		}
-		node := nodeOf(current, a)
-		if i := slices.IndexFunc(carriers, func(c Carrier) bool { return c.Node == node }); i >= 0 &&
-			carriers[i].can(a) && !doubles(used, a, node) {
-			used[a] = node
-			continue
-		}
-		open = append(open, a)
-	}
-	for _, a := range open {
-		if best := choose(a, carriers, used); best != "" {
-			used[a] = best
-			continue
-		}
-		reason, message := whyNot(a, carriers)
-		unassigned = append(unassigned, Unassigned{a, reason, message})
-	}
-	for _, a := range addresses {
-		if node := used[a]; node != "" {
+//
+// former are addresses that addresses had before. As many of them are kept as addresses cannot be used; a kept address is
+// assigned after the others.
+func AssignEgressIPs(addresses, former []netip.Addr, current []Assignment, carriers []Carrier,
+	taken func(netip.Addr) string) (assigned []Assignment, unassigned []Unassigned, kept []netip.Addr) {
+	c := egressChoice{current, carriers, taken, map[netip.Addr]string{}}
+	unassigned = c.assign(addresses)
+	kept = c.keep(former, unassigned)
+	unassigned = append(unassigned, c.assign(kept)...)
+	for _, a := range slices.Concat(addresses, kept) {
+		if node := c.used[a]; node != "" {
 			assigned = append(assigned, Assignment{a, node})
 		}
 	}
-	return assigned, unassigned
+	return assigned, unassigned, kept
+}
+
+// egressChoice is the state of AssignEgressIPs: used has the node of each address that was assigned.
+type egressChoice struct {
+	current  []Assignment
+	carriers []Carrier
+	taken    func(netip.Addr) string
+	used     map[netip.Addr]string
+}
+
+// assign assigns addresses to nodes, and returns the addresses that no node can carry.
+func (c egressChoice) assign(addresses []netip.Addr) (unassigned []Unassigned) {
+	var open []netip.Addr
+	for _, a := range addresses {
+		if whose := c.taken(a); whose != "" {
+			unassigned = append(unassigned, Unassigned{a, networkv1alpha1.ReasonAddressInUse, whose})
+		} else if c.stays(a) {
+			c.used[a] = nodeOf(c.current, a)
+		} else {
+			open = append(open, a)
+		}
+	}
+	for _, a := range open {
+		if best := choose(a, c.carriers, c.used); best != "" {
+			c.used[a] = best
+			continue
+		}
+		reason, message := whyNot(a, c.carriers)
+		unassigned = append(unassigned, Unassigned{a, reason, message})
+	}
+	return unassigned
+}
+
+// stays reports whether the node that carries an address can go on to carry it.
+func (c egressChoice) stays(a netip.Addr) bool {
+	node := nodeOf(c.current, a)
+	i := slices.IndexFunc(c.carriers, func(c Carrier) bool { return c.Node == node })
+	return i >= 0 && c.carriers[i].can(a) && !doubles(c.used, a, node)
+}
+
+// keep chooses the former addresses that stay in use. It prefers addresses that stay on their nodes.
+func (c egressChoice) keep(former []netip.Addr, unassigned []Unassigned) []netip.Addr {
+	var staying, moving, unusable []netip.Addr
+	for _, a := range former {
+		if c.taken(a) == "" && c.stays(a) {
+			staying = append(staying, a)
+		} else if c.taken(a) == "" {
+			moving = append(moving, a)
+		}
+	}
+	for _, u := range unassigned {
+		waits := c.taken(u.Address) == "" && slices.ContainsFunc(c.carriers, func(n Carrier) bool { return n.can(u.Address) })
+		if !waits { // for a node of its own
+			unusable = append(unusable, u.Address)
+		}
+	}
+	return keepFormer(append(staying, moving...), unusable, slices.Collect(maps.Keys(c.used)))
+}
+
+// keepFormer chooses a former address for each address that cannot be used: of its family, or else of a family that used lacks.
+func keepFormer(former, unusable, used []netip.Addr) (kept []netip.Addr) {
+	for _, u := range unusable {
+		i := slices.IndexFunc(former, func(a netip.Addr) bool { return a.Is4() == u.Is4() })
+		if i < 0 {
+			i = slices.IndexFunc(former, func(a netip.Addr) bool {
+				return !slices.ContainsFunc(used, func(b netip.Addr) bool { return a.Is4() == b.Is4() })
+			})
+		}
+		if i >= 0 {
+			kept, former = append(kept, former[i]), slices.Delete(slices.Clone(former), i, i+1)
+		}
+	}
+	return kept
 }
 
 // CarrierOf computes a carrier from a node's gateway.

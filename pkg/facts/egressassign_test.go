@@ -31,7 +31,7 @@ func routerless(c *facts.Carrier) { c.Router = false }
 // TestAssign uses "192.0.2.7 n1" for an address on a node, and "192.0.2.7 ?Reason" for an address without a node.
 func TestAssign(t *testing.T) {
 	for name, test := range map[string]struct {
-		addresses, current string
+		addresses, current string // a current address that is not in addresses is a former one
 		carriers           []facts.Carrier
 		want               string
 	}{
@@ -63,14 +63,40 @@ func TestAssign(t *testing.T) {
 		"a family that pods lack": {"2001:db8::7", "",
 			[]facts.Carrier{carrier("n1", func(c *facts.Carrier) { c.Families = []bool{true} })},
 			"2001:db8::7 ?NoAssignableNode"},
+		"another address": {"192.0.2.8", "192.0.2.7 n1", []facts.Carrier{carrier("n1")}, "192.0.2.8 n1"},
+		"a removed address": {"192.0.2.7", "192.0.2.7 n1, 192.0.2.8 n2",
+			[]facts.Carrier{carrier("n1"), carrier("n2")}, "192.0.2.7 n1"},
+		"an address in use instead": {"192.0.2.99", "192.0.2.7 n2", []facts.Carrier{carrier("n1"), carrier("n2")},
+			"192.0.2.99 ?AddressInUse, 192.0.2.7 n2"},
+		"an address of another network instead": {"203.0.113.7 2001:db8::7", "192.0.2.7 n2, 2001:db8::7 n1",
+			[]facts.Carrier{carrier("n1"), carrier("n2")}, "203.0.113.7 ?NotOnNodeNetwork, 2001:db8::7 n1, 192.0.2.7 n2"},
+		"a family that pods lack instead": {"2001:db8::7", "192.0.2.7 n1",
+			[]facts.Carrier{carrier("n1", func(c *facts.Carrier) { c.Families = []bool{true} })},
+			"2001:db8::7 ?NoAssignableNode, 192.0.2.7 n1"},
+		"one of two families, the other is good": {"192.0.2.8 2001:db9::7", "192.0.2.7 n1, 2001:db8::7 n1",
+			[]facts.Carrier{carrier("n1"), carrier("n2")}, "192.0.2.8 n1, 2001:db9::7 ?NotOnNodeNetwork, 2001:db8::7 n1"},
+		"of two former the one that stays": {"203.0.113.7 192.0.2.9", "192.0.2.7 n1, 192.0.2.8 n2",
+			[]facts.Carrier{carrier("n1"), carrier("n2")}, "203.0.113.7 ?NotOnNodeNetwork, 192.0.2.9 n1, 192.0.2.8 n2"},
+		"a former address moves": {"203.0.113.7", "192.0.2.7 n1", []facts.Carrier{carrier("n1", unreachable), carrier("n2")},
+			"203.0.113.7 ?NotOnNodeNetwork, 192.0.2.7 n2"},
+		"a former address waits for a node": {"203.0.113.7", "192.0.2.7 n1", []facts.Carrier{carrier("n1", routerless)},
+			"203.0.113.7 ?NotOnNodeNetwork, 192.0.2.7 ?NoAssignableNode"},
+		"an address that waits for a node of its own replaces none": {"192.0.2.8 192.0.2.9", "192.0.2.7 n1", []facts.Carrier{carrier("n1")},
+			"192.0.2.8 n1, 192.0.2.9 ?NoAssignableNode"},
+		"a former address is in use": {"203.0.113.7", "192.0.2.99 n1", []facts.Carrier{carrier("n1")}, "203.0.113.7 ?NotOnNodeNetwork"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			addresses := parseAll(strings.Fields(test.addresses))
-			assigned, unassigned := facts.AssignEgressIPs(addresses, parseAssignments(test.current), test.carriers, func(a netip.Addr) string {
-				return map[string]string{"192.0.2.99": "it is taken"}[a.String()]
-			})
+			addresses, current := parseAll(strings.Fields(test.addresses)), parseAssignments(test.current)
+			var former []netip.Addr
+			for _, c := range current {
+				if !slices.Contains(addresses, c.Address) {
+					former = append(former, c.Address)
+				}
+			}
+			taken := func(a netip.Addr) string { return map[string]string{"192.0.2.99": "it is taken"}[a.String()] }
+			assigned, unassigned, kept := facts.AssignEgressIPs(addresses, former, current, test.carriers, taken)
 			var got []string
-			for _, a := range addresses {
+			for _, a := range slices.Concat(addresses, kept) {
 				for _, x := range assigned {
 					if x.Address == a {
 						got = append(got, fmt.Sprint(a, " ", x.Node))
@@ -88,7 +114,7 @@ func TestAssign(t *testing.T) {
 			if text := strings.Join(got, ", "); text != test.want {
 				t.Errorf("assigned are %s, want %s", text, test.want)
 			}
-			again, _ := facts.AssignEgressIPs(addresses, assigned, test.carriers, func(netip.Addr) string { return "" })
+			again, _, _ := facts.AssignEgressIPs(addresses, kept, assigned, test.carriers, taken)
 			for _, a := range assigned {
 				if !slices.Contains(again, a) {
 					t.Errorf("%v does not stay: %v", a, again)

@@ -3,6 +3,7 @@ package facts
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +33,7 @@ type CarriedAddress struct {
 type EgressIP struct {
 	// Name is that of the EgressIP, or EgressNameOf a Service.
 	Name string
-	// Addresses are all addresses of the EgressIP. Carried are the addresses that a node carries.
+	// Addresses are all addresses of the EgressIP, also kept ones. Carried are the addresses that a node carries.
 	Addresses []netip.Addr
 	Carried   []CarriedAddress
 	// Drop drops packets to the outside while no node carries an address of the family.
@@ -47,6 +48,7 @@ func ParseEgressIP(e *networkv1alpha1.EgressIP, gateways map[string]Gateway) (Eg
 	if facts.Addresses, err = EgressAddresses(e); err != nil {
 		return facts, err
 	}
+	facts.Addresses = append(facts.Addresses, FormerEgressAddresses(e)...)
 	for i, item := range e.Status.Items {
 		address, err := item.EgressIP.Addr()
 		if err != nil {
@@ -82,6 +84,28 @@ func EgressAddresses(e *networkv1alpha1.EgressIP) ([]netip.Addr, error) {
 		addresses = append(addresses, address)
 	}
 	return addresses, nil
+}
+
+// FormerEgressAddresses returns the addresses that the status of an EgressIP has and its spec lacks: kept addresses, and addresses that
+// a node carried before the last change of the spec.
+func FormerEgressAddresses(e *networkv1alpha1.EgressIP) (former []netip.Addr) {
+	texts := slices.Clone(e.Status.Former)
+	for _, item := range e.Status.Items {
+		texts = append(texts, item.EgressIP)
+	}
+	for _, text := range texts {
+		if a, err := text.Addr(); err == nil && !slices.Contains(former, a) &&
+			!slices.Contains(e.Spec.EgressIPs, networkv1alpha1.EgressAddress(a.String())) {
+			former = append(former, a)
+		}
+	}
+	return former
+}
+
+// EgressAddressesInUse returns the addresses of an EgressIP's spec that can be read, and the former ones.
+func EgressAddressesInUse(e *networkv1alpha1.EgressIP) []netip.Addr {
+	addresses, _ := EgressAddresses(e) // its own condition reports the error
+	return append(addresses, FormerEgressAddresses(e)...)
 }
 
 // Selects reports whether an EgressIP selects pods with the given labels in a namespace with the given labels. An

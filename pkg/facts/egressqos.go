@@ -31,22 +31,30 @@ type EgressQoSRule struct {
 	Rate, Burst int
 }
 
-// ParseEgressQoS reads an EgressQoS. An unreadable rule is an error that names its field. Then there are no rules at all,
+// ParseEgressQoS reads an EgressQoS. An unreadable rule is an error that names its field. Then the status has the rules,
 // because a packet of the unreadable rule must not fall to a later one.
 func ParseEgressQoS(qos *networkv1alpha1.EgressQoS, local []string) (EgressQoS, error) {
 	facts := EgressQoS{Namespace: qos.Namespace, LocalNodes: local}
-	var wrong []error
-	for i := range qos.Spec.Egress {
-		rule, err := parseEgressQoSRule(qos.Namespace, &qos.Spec.Egress[i])
-		if err != nil {
-			wrong = append(wrong, fmt.Errorf("spec.egress[%d].%w", i, err))
+	rules, err := parseEgressQoSRules(qos.Namespace, qos.Spec.Egress)
+	if err != nil {
+		rules, _ = parseEgressQoSRules(qos.Namespace, qos.Status.Egress) // they were readable
+	}
+	facts.Rules = rules
+	return facts, err
+}
+
+func parseEgressQoSRules(namespace string, rules []networkv1alpha1.EgressQoSRule) (parsed []EgressQoSRule, err error) {
+	for i := range rules {
+		rule, wrong := parseEgressQoSRule(namespace, &rules[i])
+		if wrong != nil {
+			err = errors.Join(err, fmt.Errorf("spec.egress[%d].%w", i, wrong))
 		}
-		facts.Rules = append(facts.Rules, rule)
+		parsed = append(parsed, rule)
 	}
-	if len(wrong) > 0 {
-		facts.Rules = nil
+	if err != nil {
+		return nil, err
 	}
-	return facts, errors.Join(wrong...)
+	return parsed, nil
 }
 
 func parseEgressQoSRule(namespace string, rule *networkv1alpha1.EgressQoSRule) (EgressQoSRule, error) {

@@ -19,18 +19,17 @@ import (
 )
 
 // Balanced reports whether Weft balances a service. A headless service has no address and an external name uses DNS.
-// Services that are labelled as headless, or for another proxy, are left to others.
+// Services that are labelled for another proxy are left to it.
 func Balanced(service *corev1.Service) bool {
-	return !forOthers(service.Labels) && service.Spec.Type != corev1.ServiceTypeExternalName &&
+	_, proxied := service.Labels[names.ServiceProxyLabel]
+	return !proxied && service.Spec.Type != corev1.ServiceTypeExternalName &&
 		len(service.Spec.ClusterIPs) > 0 && service.Spec.ClusterIPs[0] != corev1.ClusterIPNone
 }
 
-// forOthers reports whether the labels of a service, or of a slice of its endpoints, reserve it for another
-// implementation.
-func forOthers(labels map[string]string) bool {
-	_, proxied := labels[names.ServiceProxyLabel]
-	_, headless := labels[corev1.IsHeadlessService]
-	return proxied || headless
+// isHeadless reports whether a slice has the label of endpoints that are not balanced.
+func isHeadless(slice *discoveryv1.EndpointSlice) bool {
+	_, headless := slice.Labels[corev1.IsHeadlessService]
+	return headless
 }
 
 // ParseService reads a service and its slices. nodes are needed if PerNode returns true. Values that the API server
@@ -309,18 +308,33 @@ func isSpecial(a netip.Addr) bool {
 	return a.IsUnspecified() || a.IsLoopback() || a.IsMulticast() || a.IsLinkLocalUnicast()
 }
 
+// entry is what a slice says of a backend.
+type entry struct {
+	Backend
+	runs bool // it does not terminate
+	used bool // it is ready, or serves while it terminates
+}
+
+// precedes reports whether an entry counts instead of another one with the same address and port. The address of a pod that terminates
+// may already belong to another pod.
+func (e entry) precedes(other entry) bool {
+	if e.runs != other.runs {
+		return e.runs
+	}
+	return e.used && (!other.used || other.Ending && !e.Ending)
+}
+
 // backends returns the endpoints of a port that are ready, or that still serve while they terminate, without
 // duplicates.
 func backends(endpoints []discoveryv1.EndpointSlice, port string, protocol corev1.Protocol) (found []Backend, problems []string) {
-	seen := map[netip.AddrPort]int{} // index in found
+	entries := map[netip.AddrPort]entry{}
 	for i := range endpoints {
 		number, ok := portOf(&endpoints[i], port, protocol)
-		if !ok || forOthers(endpoints[i].Labels) {
+		if !ok || isHeadless(&endpoints[i]) {
 			continue
 		}
 		for _, endpoint := range endpoints[i].Endpoints {
-			ready, ends := isTrue(endpoint.Conditions.Ready, true), endsAndServes(endpoint.Conditions)
-			if len(endpoint.Addresses) == 0 || !ready && !ends {
+			if len(endpoint.Addresses) == 0 {
 				continue
 			}
 			// all addresses of an endpoint belong to the same pod (API of discovery/v1)
@@ -330,12 +344,17 @@ func backends(endpoints []discoveryv1.EndpointSlice, port string, protocol corev
 					endpoint.Addresses[0]))
 				continue
 			}
-			backend := backendOf(endpoint, netip.AddrPortFrom(address, number), !ready)
-			if at, known := seen[backend.AddrPort]; !known {
-				seen[backend.AddrPort], found = len(found), append(found, backend)
-			} else if ready && found[at].Ending { // briefly in two slices
-				found[at] = backend
+			ready := isTrue(endpoint.Conditions.Ready, true)
+			e := entry{backendOf(endpoint, netip.AddrPortFrom(address, number), !ready), !isTrue(endpoint.Conditions.Terminating, false),
+				ready || endsAndServes(endpoint.Conditions)}
+			if known, ok := entries[e.AddrPort]; !ok || e.precedes(known) {
+				entries[e.AddrPort] = e
 			}
+		}
+	}
+	for _, e := range entries {
+		if e.used {
+			found = append(found, e.Backend)
 		}
 	}
 	slices.SortFunc(found, func(a, b Backend) int { return a.Compare(b.AddrPort) })

@@ -86,11 +86,11 @@ type routers map[networkv1alpha1.IP]networkv1alpha1.ExternalNextHop
 
 // ChooseNextHops returns the routers of an ExternalRoute: the static ones, and the running pods that it selects among pods, sorted by
 // address. unusable says why others are not among them: selected pods without an address, addresses on the segment of no node, and
-// static routers that are a node.
+// static routers that are a node. former are former static routers, which stay in use instead of unusable ones.
 func ChooseNextHops(e *networkv1alpha1.ExternalRoute, pods []RouterPod, nodes []networkv1alpha1.NodeNetwork) (
-	hops []networkv1alpha1.ExternalNextHop, unusable, invalid error) {
+	hops, former []networkv1alpha1.ExternalNextHop, unusable, invalid error) {
 	if invalid = checkRoute(e); invalid != nil {
-		return nil, nil, invalid
+		return nil, nil, nil, invalid
 	}
 	found := routers{}
 	for _, hop := range e.Spec.NextHops.Static {
@@ -101,14 +101,66 @@ func ChooseNextHops(e *networkv1alpha1.ExternalRoute, pods []RouterPod, nodes []
 		unusable = errors.Join(unusable, found.addPods(&e.Spec.NextHops.Pods[i], pods))
 	}
 	unusable = errors.Join(unusable, found.keepReachable(e.Status.NextHops, nodes))
-	hops = slices.SortedFunc(maps.Values(found), func(a, b networkv1alpha1.ExternalNextHop) int {
-		return strings.Compare(string(a.Address), string(b.Address))
-	})
+	kept := found.keepFormer(e)
+	former = kept.sorted()
+	unusable = errors.Join(unusable, kept.keepReachable(e.Status.NextHops, nodes))
+	for _, hop := range kept.sorted() {
+		found[hop.Address] = hop
+		unusable = errors.Join(unusable, fmt.Errorf("spec.nextHops.static had %s, which stays in use", hop.Address))
+	}
+	hops = found.sorted()
 	if len(hops) > maxNextHops {
 		unusable = errors.Join(unusable, fmt.Errorf("%d of %d routers are used", maxNextHops, len(hops)))
 		hops = hops[:maxNextHops]
 	}
-	return hops, unusable, nil
+	return hops, former, unusable, nil
+}
+
+// FormerNextHops returns the static routers that the status of an ExternalRoute has and its spec lacks.
+func FormerNextHops(e *networkv1alpha1.ExternalRoute) (former []networkv1alpha1.ExternalNextHop) {
+	for _, hop := range slices.Concat(e.Status.Former, e.Status.NextHops) {
+		same := func(other networkv1alpha1.ExternalNextHop) bool { return other.Address == hop.Address }
+		if hop.Pod == "" && !slices.ContainsFunc(former, same) &&
+			!slices.ContainsFunc(e.Spec.NextHops.Static, func(s networkv1alpha1.StaticNextHop) bool {
+				return networkv1alpha1.IP(s.Address) == hop.Address
+			}) {
+			former = append(former, hop)
+		}
+	}
+	return former
+}
+
+// keepFormer returns the former routers that stay in use instead of static routers of the spec that are not among r.
+func (r routers) keepFormer(e *networkv1alpha1.ExternalRoute) routers {
+	var former, unusable, used []netip.Addr
+	hops := map[netip.Addr]networkv1alpha1.ExternalNextHop{}
+	for _, hop := range FormerNextHops(e) {
+		if a, err := hop.Address.Addr(); err == nil {
+			former, hops[a] = append(former, a), hop
+		}
+	}
+	for _, hop := range e.Spec.NextHops.Static {
+		if _, has := r[networkv1alpha1.IP(hop.Address)]; !has {
+			unusable = append(unusable, netip.MustParseAddr(string(hop.Address))) // checkRoute has parsed it
+		}
+	}
+	for address := range r {
+		if a, err := address.Addr(); err == nil {
+			used = append(used, a)
+		}
+	}
+	kept := routers{}
+	for _, a := range keepFormer(former, unusable, used) {
+		kept[hops[a].Address] = hops[a]
+	}
+	return kept
+}
+
+// sorted returns the routers, sorted by address.
+func (r routers) sorted() []networkv1alpha1.ExternalNextHop {
+	return slices.SortedFunc(maps.Values(r), func(a, b networkv1alpha1.ExternalNextHop) int {
+		return strings.Compare(string(a.Address), string(b.Address))
+	})
 }
 
 // keepReachable removes the routers that no node reaches. While a node has not reported its link, the present routers stay, because

@@ -3,6 +3,7 @@ package facts
 import (
 	"net/netip"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
@@ -24,7 +25,7 @@ type AnnouncedAddress struct {
 func NodesWithEndpoints(endpoints []discoveryv1.EndpointSlice) map[string]bool {
 	ready, ending := map[string]bool{}, map[string]bool{}
 	for i := range endpoints {
-		if forOthers(endpoints[i].Labels) {
+		if isHeadless(&endpoints[i]) {
 			continue
 		}
 		for _, e := range endpoints[i].Endpoints {
@@ -43,23 +44,40 @@ func NodesWithEndpoints(endpoints []discoveryv1.EndpointSlice) map[string]bool {
 	return ready
 }
 
-// ReadyOn returns the number of ready endpoints of a service on a node. A pod counts once, whatever its addresses are.
-func ReadyOn(endpoints []discoveryv1.EndpointSlice, node string) int {
-	found := map[string]bool{}
+// ReadyOn returns the numbers of IPv4 and IPv6 addresses at which a service has ready endpoints on a node.
+func ReadyOn(endpoints []discoveryv1.EndpointSlice, node string) (ipv4, ipv6 int) {
+	type port struct {
+		name     string
+		protocol corev1.Protocol
+	}
+	ports := map[port]bool{} // each port once, because backends reads all slices
 	for i := range endpoints {
-		if forOthers(endpoints[i].Labels) {
-			continue
-		}
-		for _, e := range endpoints[i].Endpoints {
-			if e.NodeName == nil || *e.NodeName != node || !isTrue(e.Conditions.Ready, true) || len(e.Addresses) == 0 {
-				continue
+		for _, p := range endpoints[i].Ports {
+			key := port{"", TCP}
+			if p.Name != nil {
+				key.name = *p.Name
 			}
-			if ref := e.TargetRef; ref != nil {
-				found[ref.Kind+" "+ref.Namespace+"/"+ref.Name] = true
-			} else {
-				found[e.Addresses[0]] = true
+			if p.Protocol != nil {
+				key.protocol = *p.Protocol
+			}
+			ports[key] = true
+		}
+	}
+	found := map[netip.Addr]bool{}
+	for p := range ports {
+		all, _ := backends(endpoints, p.name, p.protocol)
+		for _, b := range all {
+			if b.Node == node && !b.Ending {
+				found[b.Addr()] = true
 			}
 		}
 	}
-	return len(found)
+	for address := range found {
+		if address.Is4() {
+			ipv4++
+		} else {
+			ipv6++
+		}
+	}
+	return ipv4, ipv6
 }

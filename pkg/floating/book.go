@@ -84,7 +84,7 @@ func (b *Book) SetPool(p Pool, refused string) (changed bool) {
 	return true
 }
 
-// RemovePool forgets a pool, and reports whether it was known. Its FloatingIPs stay.
+// RemovePool forgets a pool except for its location and Network, and reports whether it was known. Its FloatingIPs stay.
 func (b *Book) RemovePool(name string) (known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,7 +92,7 @@ func (b *Book) RemovePool(name string) (known bool) {
 	if s == nil || !s.known {
 		return false
 	}
-	s.Pool, s.refused, s.known = Pool{Name: name}, "", false
+	s.Pool, s.refused, s.known = Pool{Name: name, Location: s.Location, Network: s.Network}, "", false
 	b.recount(s)
 	return true
 }

@@ -270,6 +270,38 @@ func TestOverlayAddressesInUse(t *testing.T) {
 	want("[10.244.9.0/30]", web)
 }
 
+// What pods have of a deleted pool of a Network takes no address from other Networks, also while the book has the pool still. The Network
+// of a pool that the book never had is unknown.
+func TestStrandedOfANetwork(t *testing.T) {
+	pool := floating.Pool{Name: "web", Location: networkv1alpha1.LocationUnderlay, Network: "blue"}
+	for name, c := range map[string]struct {
+		known, removed     bool
+		cluster, blue, red string
+	}{
+		"deleted":     {known: true, removed: true, cluster: "[]", blue: "[192.0.2.1/32]", red: "[]"},
+		"still known": {known: true, cluster: "[]", blue: "[192.0.2.1/32]", red: "[]"},
+		"never known": {cluster: "[192.0.2.1/32]", blue: "[192.0.2.1/32]", red: "[192.0.2.1/32]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			book := floating.NewBook()
+			if c.known {
+				book.SetPool(pool, "")
+			}
+			book.Observe(&networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.1", ResourceVersion: "1"},
+				Spec: networkv1alpha1.FloatingIPSpec{Address: "192.0.2.1", Pool: "web", Holder: &networkv1alpha1.FloatingIPHolder{
+					Kind: "Pod", Namespace: "demo", Name: "web", PodUID: "uid"}}})
+			if c.removed {
+				book.RemovePool("web")
+			}
+			for network, want := range map[string]string{"": c.cluster, "blue": c.blue, "red": c.red} {
+				if have := fmt.Sprint(book.Stranded(nil, network)); have != want {
+					t.Errorf("Network %q: %s, want %s", network, have, want)
+				}
+			}
+		})
+	}
+}
+
 // Of the addresses of a workload for one index and family, those with a pod come before the others, and then the lowest.
 func TestBefore(t *testing.T) {
 	book := floating.NewBook()

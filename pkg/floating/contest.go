@@ -24,8 +24,13 @@ func Keeps(pool *networkv1alpha1.IPPool) bool {
 		ready.Reason == networkv1alpha1.ReasonRangeInUse || pool.Status.Used+pool.Status.Kept > 0
 }
 
-// Translated finds the addresses of NAT pools.
-type Translated []translatedPool
+// Translated finds the addresses of NAT pools. The zero value has none.
+type Translated struct {
+	pools []translatedPool
+	// stranded maps the addresses that are in use although no pool has them in its ranges to the names of their pools. They yield to
+	// no object, because their FloatingIPs exist.
+	stranded map[netip.Addr]string
+}
 
 type translatedPool struct {
 	of *networkv1alpha1.IPPool
@@ -33,22 +38,28 @@ type translatedPool struct {
 }
 
 // NewTranslated reads the NAT pools that keep their ranges from others. It leaves out a pool that cannot be read,
-// because its own status reports that.
-func NewTranslated(pools []networkv1alpha1.IPPool) (all Translated) {
+// because its own status reports that. A nil book has no stranded addresses.
+func NewTranslated(pools []networkv1alpha1.IPPool, book *Book) (all Translated) {
+	if book != nil {
+		all.stranded = book.stranded(pools, "")
+	}
 	for i := range pools {
 		pool, err := ParsePool(&pools[i])
 		if err == nil && pool.Location == networkv1alpha1.LocationNAT && Keeps(&pools[i]) {
-			all = append(all, translatedPool{&pools[i], pool})
+			all.pools = append(all.pools, translatedPool{&pools[i], pool})
 		}
 	}
 	return all
 }
 
+// Stranded returns the name of the pool whose range had an address that is still in use, or "".
+func (t Translated) Stranded(address netip.Addr) string { return t.stranded[address] }
+
 // Owner returns the name of the pool that takes precedence for an address over an object of another kind, or "". Of
 // several pools with the address, that is the oldest.
 func (t Translated) Owner(address netip.Addr, created metav1.Time) string {
 	var first *networkv1alpha1.IPPool
-	for _, p := range t {
+	for _, p := range t.pools {
 		if _, has := p.SegmentOf(address); has && !Precedes(created, p.of) && (first == nil || IsBefore(p.of, first)) {
 			first = p.of
 		}
@@ -59,9 +70,12 @@ func (t Translated) Owner(address netip.Addr, created metav1.Time) string {
 	return first.Name
 }
 
-// Taken returns the ranges of the pools that take precedence over a LoadBalancerPool.
+// Taken returns the stranded addresses, and the ranges of the pools that take precedence over a LoadBalancerPool.
 func (t Translated) Taken(over *networkv1alpha1.LoadBalancerPool) (taken []Taken) {
-	for _, p := range t {
+	for address, name := range t.stranded {
+		taken = append(taken, Taken{AddressRange: networkv1alpha1.AddressRange{First: address, Last: address}, Of: "IPPool " + name})
+	}
+	for _, p := range t.pools {
 		if !Precedes(p.of.CreationTimestamp, over) {
 			continue
 		}

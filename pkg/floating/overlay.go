@@ -34,6 +34,15 @@ func (b *Book) Overlay(pools []networkv1alpha1.IPPool) []netip.Prefix {
 // not have them any more, in no order. pools are all pools as the caller has them. The book may be behind them. Stranded leaves out the
 // pools of other Networks than network.
 func (b *Book) Stranded(pools []networkv1alpha1.IPPool, network string) (stranded []netip.Prefix) {
+	for address := range b.stranded(pools, network) {
+		stranded = append(stranded, netip.PrefixFrom(address, address.BitLen()))
+	}
+	return stranded
+}
+
+// stranded returns the addresses of Stranded with the names of their pools.
+func (b *Book) stranded(pools []networkv1alpha1.IPPool, network string) map[netip.Addr]string {
+	stranded := map[netip.Addr]string{}
 	read := make(map[string]Pool, len(pools))
 	for i := range pools {
 		if pool, err := ParsePool(&pools[i]); err == nil {
@@ -44,12 +53,13 @@ func (b *Book) Stranded(pools []networkv1alpha1.IPPool, network string) (strande
 	defer b.mu.Unlock()
 	for name, s := range b.pools {
 		now, exists := read[name]
-		if exists && (now.Network != network || s.claimedOutside == 0 && now.equal(s.Pool)) {
+		if exists && (now.Network != network || s.claimedOutside == 0 && now.equal(s.Pool)) ||
+			!exists && s.Location != "" && s.Network != network { // without a location, the book never had the pool
 			continue
 		}
 		for address := range s.all {
 			if _, inside := now.SegmentOf(address); isClaimed(b.ips[address]) && !inside {
-				stranded = append(stranded, netip.PrefixFrom(address, address.BitLen()))
+				stranded[address] = name
 			}
 		}
 	}

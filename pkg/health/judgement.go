@@ -25,6 +25,11 @@ type judgement struct {
 	causes map[string]cause
 }
 
+// ofPolicy judges the kinds of network-policy-api.
+var ofPolicy = judgement{networkv1alpha1.AreaTopology, map[string]cause{
+	networkv1alpha1.ReasonInvalidSpec: broken, networkv1alpha1.ReasonDatabaseRefused: broken,
+}}
+
 // judgements are the conditions that Weft writes, without the conditions of NodeNetworks and of the ClusterNetwork. A reason that is
 // not listed counts as requested in a namespace, and otherwise as broken.
 var judgements = map[conditionOf]judgement{
@@ -76,6 +81,9 @@ var judgements = map[conditionOf]judgement{
 	{"EgressQoS", networkv1alpha1.ConditionReady}: {networkv1alpha1.AreaTopology, map[string]cause{
 		networkv1alpha1.ReasonInvalidSpec: requested, networkv1alpha1.ReasonDatabaseRefused: requested,
 	}},
+	{"ClusterNetworkPolicy", networkv1alpha1.ConditionReady}:       ofPolicy,
+	{"AdminNetworkPolicy", networkv1alpha1.ConditionReady}:         ofPolicy,
+	{"BaselineAdminNetworkPolicy", networkv1alpha1.ConditionReady}: ofPolicy,
 	{"Pod", string(networkv1alpha1.PodPortReady)}: {networkv1alpha1.AreaTopology, map[string]cause{
 		networkv1alpha1.ReasonDatabaseRefused: requested,
 	}},

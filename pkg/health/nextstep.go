@@ -131,11 +131,12 @@ var nextSteps = map[string]string{
 		"app.kubernetes.io/component=ike -o wide",
 	networkv1alpha1.ReasonNoIdentity: "see the pod of NODE and its log: kubectl -n weft-system get pods -l " +
 		"app.kubernetes.io/component=ovn-controller -o wide",
-	networkv1alpha1.ReasonPeersNotEncrypted: "open UDP port 500 and IP protocol 50 between NODE and the nodes in the message",
-	networkv1alpha1.ReasonAddressConflict:   "give one of the two that the message names another address",
-	networkv1alpha1.ReasonUplinkWaiting:     "none: other nodes move first (spec.gateway.maxMoving)",
-	networkv1alpha1.ReasonUplinkMoving:      "none: a move takes up to a minute, and is rolled back if it fails",
-	networkv1alpha1.ReasonUplinkRefused:     "do what the message says on NODE; nothing was changed there",
+	networkv1alpha1.ReasonPeersNotEncrypted: "open UDP port 500 and IP protocol 50 between NODE and the nodes in the message, " +
+		"and end what deletes IPsec policies on NODE",
+	networkv1alpha1.ReasonAddressConflict: "give one of the two that the message names another address",
+	networkv1alpha1.ReasonUplinkWaiting:   "none: other nodes move first (spec.gateway.maxMoving)",
+	networkv1alpha1.ReasonUplinkMoving:    "none: a move takes up to a minute, and is rolled back if it fails",
+	networkv1alpha1.ReasonUplinkRefused:   "do what the message says on NODE; nothing was changed there",
 	networkv1alpha1.ReasonUplinkRolledBack: "find out why the message's peer did not respond through the bridge, then " +
 		"restart the agent of NODE; other nodes wait for it",
 	networkv1alpha1.ReasonNoPortAddress:  "put a network of NODE's addresses into ClusterNetwork's spec.gateway.nodePortAddresses",

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
+	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
@@ -46,7 +48,16 @@ func Kinds() []Kind {
 	}
 }
 
-// ObjectsOf returns the objects of a list of Kinds that are not being deleted.
+// PolicyKinds returns the kinds of network-policy-api, which the API server may not serve. Their conditions are in the status, too.
+func PolicyKinds() []Kind {
+	return []Kind{
+		{&policyv1alpha2.ClusterNetworkPolicy{}, &policyv1alpha2.ClusterNetworkPolicyList{}},
+		{&policyv1alpha1.AdminNetworkPolicy{}, &policyv1alpha1.AdminNetworkPolicyList{}},
+		{&policyv1alpha1.BaselineAdminNetworkPolicy{}, &policyv1alpha1.BaselineAdminNetworkPolicyList{}},
+	}
+}
+
+// ObjectsOf returns the objects of a list of Kinds or PolicyKinds that are not being deleted.
 func ObjectsOf(list runtime.Object) (all []Object) {
 	_ = meta.EachListItem(list, func(item runtime.Object) error { // the function returns no error
 		if o, known := ObjectOf(item); known {
@@ -57,7 +68,7 @@ func ObjectsOf(list runtime.Object) (all []Object) {
 	return all
 }
 
-// ObjectOf reads an object of Kinds. known is false for an object of another kind, and for an object that is being deleted.
+// ObjectOf reads an object of Kinds or PolicyKinds. known is false for an object of another kind, and for an object that is being deleted.
 func ObjectOf(item any) (o Object, known bool) {
 	switch item := item.(type) {
 	case *networkv1alpha1.Network:
@@ -78,6 +89,12 @@ func ObjectOf(item any) (o Object, known bool) {
 		return read("EgressFirewall", item, item.Status.Conditions)
 	case *networkv1alpha1.EgressQoS:
 		return read("EgressQoS", item, item.Status.Conditions)
+	case *policyv1alpha2.ClusterNetworkPolicy:
+		return read("ClusterNetworkPolicy", item, item.Status.Conditions)
+	case *policyv1alpha1.AdminNetworkPolicy:
+		return read("AdminNetworkPolicy", item, item.Status.Conditions)
+	case *policyv1alpha1.BaselineAdminNetworkPolicy:
+		return read("BaselineAdminNetworkPolicy", item, item.Status.Conditions)
 	}
 	return o, false
 }
@@ -90,30 +107,55 @@ func read(kind string, of metav1.Object, conditions []metav1.Condition) (o Objec
 // Problems returns the conditions that are not good. The owner of a namespace can cause requests, so that they do not
 // make the network unhealthy.
 func (o Object) Problems() (problems, requests []networkv1alpha1.Problem) {
-	for _, c := range o.Conditions {
-		if c.Status == metav1.ConditionTrue {
-			continue
-		}
-		judgement, judged := judgements[conditionOf{o.Kind, c.Type}]
-		if !judged {
-			continue // a condition of another program
-		}
+	for c, why := range o.bad {
 		state := networkv1alpha1.StateDegraded
-		of, listed := judgement.causes[c.Reason]
-		switch of {
-		case intended:
-			continue
-		case underway:
+		if why == underway {
 			state = networkv1alpha1.StateProgressing
 		}
-		p := New(judgement.area, state, c.Reason, o.String(), cmp.Or(c.Message, c.Reason))
-		if of == requested || !listed && o.Namespace != "" {
+		p := New(judgements[conditionOf{o.Kind, c.Type}].area, state, c.Reason, o.String(), cmp.Or(c.Message, c.Reason))
+		if why == requested {
 			requests = append(requests, p)
 			continue
 		}
 		problems = append(problems, p)
 	}
 	return problems, requests
+}
+
+// bad yields the conditions that are not good, with their causes.
+func (o Object) bad(yield func(metav1.Condition, cause) bool) {
+	for _, c := range o.Conditions {
+		judgement, judged := judgements[conditionOf{o.Kind, c.Type}]
+		if c.Status == metav1.ConditionTrue || !judged { // not judged: a condition of another program
+			continue
+		}
+		why, listed := judgement.causes[c.Reason]
+		if !listed && o.Namespace != "" {
+			why = requested
+		}
+		if why != intended && !yield(c, why) {
+			return
+		}
+	}
+}
+
+// Wait is a condition of an object that is not good.
+type Wait struct {
+	Kind, Type, Reason string
+	// Since is the condition's last transition.
+	Since metav1.Time
+	// Underway means that the condition becomes good by itself.
+	Underway bool
+}
+
+// Waits lists the conditions of objects that are not good.
+func Waits(objects []Object) (all []Wait) {
+	for _, o := range objects {
+		for c, why := range o.bad {
+			all = append(all, Wait{Kind: o.Kind, Type: c.Type, Reason: c.Reason, Since: c.LastTransitionTime, Underway: why == underway})
+		}
+	}
+	return all
 }
 
 // Refusal sums up the requests of an object.

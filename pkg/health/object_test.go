@@ -106,6 +106,25 @@ func TestEveryJudgementNamesTheObject(t *testing.T) {
 	}
 }
 
+// Each condition that is a problem or a request waits, since its last transition.
+func TestEveryJudgementWaits(t *testing.T) {
+	since := metav1.Unix(1_000_000, 0)
+	for of, j := range judgements {
+		for reason, why := range j.causes {
+			o := Object{Kind: of.kind, Conditions: []metav1.Condition{
+				{Type: of.condition, Status: metav1.ConditionFalse, Reason: reason, LastTransitionTime: since},
+				{Type: of.condition, Status: metav1.ConditionTrue}, {Type: "Foreign", Status: metav1.ConditionFalse}}}
+			want := []Wait{{Kind: of.kind, Type: of.condition, Reason: reason, Since: since, Underway: why == underway}}
+			if why == intended {
+				want = nil
+			}
+			if got := Waits([]Object{o}); !slices.Equal(got, want) {
+				t.Errorf("%s of %s: %+v", reason, of.kind, got)
+			}
+		}
+	}
+}
+
 func count(one bool) int {
 	if one {
 		return 1

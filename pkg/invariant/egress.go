@@ -135,14 +135,5 @@ func egressOfSelected(v *view) (found []Violation) {
 }
 
 func hasFamily(e *networkv1alpha1.EgressIP, is4 bool) bool {
-	addresses, err := facts.EgressAddresses(e)
-	if err != nil {
-		return false
-	}
-	for _, a := range addresses {
-		if a.Is4() == is4 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(facts.EgressAddressesInUse(e), func(a netip.Addr) bool { return a.Is4() == is4 })
 }

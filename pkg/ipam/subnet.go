@@ -35,8 +35,7 @@ func (n Network) NextSubnet(used []netip.Prefix) (netip.Prefix, error) {
 		}
 		subnet = after(subnet, rest[0])
 	}
-	return netip.Prefix{}, fmt.Errorf("no subnet of length /%d is left in %s (%d in use): %w", n.HostPrefix, n.CIDR,
-		len(used), ErrExhausted)
+	return netip.Prefix{}, fmt.Errorf("no subnet of length /%d is left in %s: %w", n.HostPrefix, n.CIDR, ErrExhausted)
 }
 
 // Part returns subnet number index of the network, counted from 0, or ErrExhausted.

@@ -43,15 +43,17 @@ func Holds(current []netip.Addr, pools []Pool) bool {
 
 // Assign chooses the addresses of a Service. current are the addresses that it has: it keeps each that a pool gives or
 // gave it, unless it requests another. pools are tried in their order. A Service that requests addresses gets those
-// or none, so that a client never reaches it at another.
+// or none, so that a client never reaches it at another. If no pool has the requested name, it keeps what it has.
 func Assign(r Request, current []netip.Addr, pools []Pool, book Book) (a Assignment) {
+	if r.Pool != "" && !slices.ContainsFunc(pools, func(p Pool) bool { return p.Name == r.Pool }) {
+		return Keep(r, current, pools, book, networkv1alpha1.ReasonNoPool, noPool(r))
+	}
 	named := slices.DeleteFunc(slices.Clone(pools), func(p Pool) bool { return r.Pool != "" && p.Name != r.Pool })
-	serving := slices.DeleteFunc(slices.Clone(named), func(p Pool) bool { return !p.Serves(r) })
-	if len(serving) == 0 && !Holds(current, named) {
+	c := chooser{r, current, serving(r, named), named, book}
+	if len(c.pools) == 0 && !Holds(current, named) {
 		a.Reason, a.Message = networkv1alpha1.ReasonNoPool, noPool(r)
 		return a
 	}
-	c := chooser{r, current, serving, named, book}
 	var missing []string
 	for _, is4 := range r.families() {
 		address, pool, reason, message := c.choose(is4)
@@ -72,6 +74,21 @@ func Assign(r Request, current []netip.Addr, pools []Pool, book Book) (a Assignm
 		a.Reason = ""
 	}
 	return a
+}
+
+// Keep returns the addresses that a Service has and may keep while its annotations cannot be followed for a reason. It gives none.
+func Keep(r Request, current []netip.Addr, pools []Pool, book Book, reason, message string) Assignment {
+	a, c := Assignment{Reason: reason, Message: message}, chooser{r, current, serving(r, pools), pools, book}
+	for _, is4 := range r.families() {
+		if address, pool, ok := c.kept(is4); ok {
+			a.Addresses, a.Pools = append(a.Addresses, address), append(a.Pools, pool)
+		}
+	}
+	return a
+}
+
+func serving(r Request, pools []Pool) []Pool {
+	return slices.DeleteFunc(slices.Clone(pools), func(p Pool) bool { return !p.Serves(r) })
 }
 
 func noPool(r Request) string {
@@ -101,10 +118,8 @@ func (c chooser) choose(is4 bool) (address netip.Addr, pool, reason, message str
 			return c.requested(a)
 		}
 	}
-	for _, a := range c.current {
-		if p, ok := c.poolOf(a); ok && a.Is4() == is4 && c.whyNot(a) == "" {
-			return a, p.Name, "", ""
-		}
+	if a, p, ok := c.kept(is4); ok {
+		return a, p, "", ""
 	}
 	if len(c.pools) == 0 {
 		return address, "", networkv1alpha1.ReasonNoPool, noPool(c.Request)
@@ -125,6 +140,16 @@ func (c chooser) choose(is4 bool) (address netip.Addr, pool, reason, message str
 	}
 	return address, "", networkv1alpha1.ReasonPoolExhausted,
 		fmt.Sprintf("%s: no %s address is free%s", c.poolNames(), familyName(is4), refused)
+}
+
+// kept returns the address of a family that the Service has and can keep, and its pool.
+func (c chooser) kept(is4 bool) (address netip.Addr, pool string, ok bool) {
+	for _, a := range c.current {
+		if p, ok := c.poolOf(a); ok && a.Is4() == is4 && c.whyNot(a) == "" {
+			return a, p.Name, true
+		}
+	}
+	return address, "", false
 }
 
 // requested returns a requested address if the Service can have it.

@@ -214,6 +214,58 @@ func TestAssign(t *testing.T) {
 	}
 }
 
+// A Service keeps its addresses, and gets no others, while its annotation cannot be read or names no pool.
+func TestKeep(t *testing.T) {
+	closed := func(s *networkv1alpha1.LoadBalancerPoolSpec) { s.AutoAssign = new(false) }
+	prefer := func(s *corev1.Service) { s.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack) }
+	edge := func(t *testing.T) []Pool {
+		return []Pool{aPool(t, "b", ranges{"2001:db8::/126"}), aPool(t, "edge", ranges{"192.0.2.200"}, closed)}
+	}
+	for name, c := range map[string]struct {
+		service *corev1.Service
+		pools   func(*testing.T) []Pool
+		current []netip.Addr
+		book    Book
+		want    []netip.Addr
+	}{
+		"another pool has the other family": {service: aService("46", prefer), current: addresses("192.0.2.200"),
+			want: addresses("192.0.2.200")},
+		"one of two required families": {service: aService("46"), current: addresses("192.0.2.200"), want: addresses("192.0.2.200")},
+		"both families": {service: aService("46"), current: addresses("192.0.2.200", "2001:db8::3"),
+			want: addresses("192.0.2.200", "2001:db8::3")},
+		"none":                              {service: aService("46", prefer)},
+		"a family that the Service has not": {service: aService("6"), current: addresses("192.0.2.200")},
+		"an address in no pool":             {service: aService("46", prefer), current: addresses("198.51.100.1")},
+		"an address that its pool gave": {service: aService("46", prefer), pools: gave("edge", edge), current: addresses("198.51.100.1"),
+			want: addresses("198.51.100.1")},
+		"another Service has one of two": {service: aService("46"), current: addresses("192.0.2.200", "2001:db8::3"),
+			book: Book{netip.MustParseAddr("192.0.2.200"): {{Of: "service demo/other"}}}, want: addresses("2001:db8::3")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.pools == nil {
+				c.pools = edge
+			}
+			request, err := ParseRequest(c.service, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Pool = "gone"
+			unknown := Assign(request, c.current, c.pools(t), c.book)
+			if !slices.Equal(unknown.Addresses, c.want) || unknown.Reason != networkv1alpha1.ReasonNoPool || len(unknown.Pools) != len(c.want) {
+				t.Errorf("with an unknown pool: %+v, want %v", unknown, c.want)
+			}
+			annotated("weft.dev/load-balancer-ips", "x")(c.service)
+			request, err = ParseRequest(c.service, nil)
+			if err == nil {
+				t.Fatal("the annotation can be read")
+			}
+			if unreadable := Keep(request, c.current, c.pools(t), c.book, "Reason", err.Error()); !slices.Equal(unreadable.Addresses, c.want) {
+				t.Errorf("with an unreadable annotation: %+v, want %v", unreadable, c.want)
+			}
+		})
+	}
+}
+
 func TestBadRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		service *corev1.Service

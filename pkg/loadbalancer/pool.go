@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -27,6 +28,8 @@ type Pool struct {
 	AutoAssign bool
 
 	Services, Namespaces, Nodes labels.Selector
+	// FormerNodes is the last selector of nodes that selected one.
+	FormerNodes labels.Selector
 	// OnSegment means that one node answers ARP and neighbour discovery for each address.
 	OnSegment bool
 	// InUse are the addresses that Services have of the pool, sorted. They keep them although the pool may not give them any more. It is
@@ -43,7 +46,7 @@ func ParsePool(p *networkv1alpha1.LoadBalancerPool) (pool Pool, err error) {
 	pool = Pool{Name: p.Name, WithoutClass: spec.ServicesWithoutClass, AutoAssign: spec.AutoAssign == nil || *spec.AutoAssign,
 		OnSegment: spec.AnnounceOnSegment == nil || *spec.AnnounceOnSegment,
 		Class:     cmp.Or(spec.LoadBalancerClass, networkv1alpha1.DefaultLoadBalancerClass),
-		Services:  labels.Nothing(), Namespaces: labels.Nothing(), Nodes: labels.Nothing()}
+		Services:  labels.Nothing(), Namespaces: labels.Nothing(), Nodes: labels.Nothing(), FormerNodes: labels.Nothing()}
 	if !networkv1alpha1.LossConfirmed(p) {
 		for _, text := range p.Status.InUse {
 			if a, wrong := text.Addr(); wrong == nil { // only the operator writes the status
@@ -73,7 +76,27 @@ func ParsePool(p *networkv1alpha1.LoadBalancerPool) (pool Pool, err error) {
 			err = fmt.Errorf("spec.%s: %w", selector.field, wrong)
 		}
 	}
+	if p.Status.NodeSelector != nil {
+		_ = parseSelector(p.Status.NodeSelector, &pool.FormerNodes) // only the operator writes the status
+	}
 	return pool, err
+}
+
+// KeepNodes makes the pool go on with its former selector of nodes if its own selects no node and the former one does. It reports
+// which of them selects a node.
+func (p *Pool) KeepNodes(nodes []corev1.Node) (own, former bool) {
+	selects := func(s labels.Selector) bool {
+		for i := range nodes { // Nodes are large
+			if s.Matches(labels.Set(nodes[i].Labels)) {
+				return true
+			}
+		}
+		return false
+	}
+	if own = selects(p.Nodes); !own && selects(p.FormerNodes) {
+		p.Nodes, former = p.FormerNodes, true
+	}
+	return own, former
 }
 
 // apart returns an error if a range overlaps one of the pool.

@@ -45,8 +45,8 @@ func NewAgent(registry prometheus.Registerer, stages, objects []string) *Agent {
 			"which runs every 5 minutes."})
 	m.repairs = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_agent_repairs_total",
 		Help: "Repairs of what Weft writes on the node, after another program had changed or deleted it. object is " +
-			"nftables (table inet weft), firewall (Weft's rules in chains of other firewalls), routes, rules (of policy routing), " +
-			"sysctls or flows."}, []string{"object"})
+			"nftables (Weft's tables), firewall (Weft's rules in chains of other firewalls), routes, rules (of policy routing), " +
+			"sysctls, flows or ipsec (policies and keys of encrypted tunnels)."}, []string{"object"})
 	for _, object := range objects {
 		m.repairs.WithLabelValues(object).Add(0)
 	}

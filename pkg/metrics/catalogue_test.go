@@ -42,7 +42,7 @@ func kindOf(c prometheus.Collector) string {
 	switch c.(type) {
 	case *prometheus.CounterVec, *policies:
 		return "counter"
-	case *prometheus.GaugeVec, prometheus.Gauge:
+	case *prometheus.GaugeVec, prometheus.Gauge, *waiting:
 		return "gauge"
 	default:
 		return "histogram"

@@ -30,6 +30,8 @@ type drawing struct {
 // overview are the panels of the whole network.
 var overview = []drawing{
 	{metric: "weft_area_state", title: "Areas (0 OK, 1 progressing, 2 degraded, 3 unavailable)", by: []string{"area"}},
+	{metric: "weft_objects_waiting", title: "Objects that wait for too long", by: []string{"kind", "type", "reason"}},
+	{metric: "weft_workload_pods_missing", title: "Missing pods of Weft's workloads", by: []string{"kind", "name"}},
 	{metric: "weft_nodes", title: "Nodes", by: []string{"state"}},
 	{metric: "weft_loadbalancer_addresses", title: "Addresses of load balancers", by: []string{"pool", "state"}},
 	{metric: "weft_bgp_sessions", title: "BGP sessions", by: []string{"peer", "state"}},

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weft-network/weft/pkg/health"
 )
 
 // Operator holds the metrics of the operator.
@@ -19,11 +21,13 @@ type Operator struct {
 	balancers   *prometheus.GaugeVec
 	sessions    *prometheus.GaugeVec
 	bfdSessions *prometheus.GaugeVec
+	workloads   *prometheus.GaugeVec
+	waiting     *waiting
 }
 
 // NewOperator registers the metrics of the operator.
 func NewOperator(registry prometheus.Registerer) *Operator {
-	m := &Operator{Database: newDatabase(registry)}
+	m := &Operator{Database: newDatabase(registry), waiting: newWaiting()}
 	m.violations = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_invariant_violations",
 		Help: "Violations of an invariant at the leader's last check, which runs every 5 minutes. " +
 			"docs/dev/topology.md lists the invariants."},
@@ -50,7 +54,11 @@ func NewOperator(registry prometheus.Registerer) *Operator {
 	m.bfdSessions = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_bgp_bfd_sessions",
 		Help: "Nodes that must have a session with a BGPPeer with BFD, exported by the leader. state is up or down, of BFD."},
 		[]string{"peer", "state"})
-	registry.MustRegister(m.sessions, m.bfdSessions, m.balancers, m.areas, m.nodes, m.violations, m.programmed, m.propagated)
+	m.workloads = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weft_workload_pods_missing",
+		Help: "Pods of a Deployment, DaemonSet or StatefulSet of Weft that its present spec wants and that are not available, or have " +
+			"another template, exported by the leader."}, []string{"kind", "name"})
+	registry.MustRegister(m.waiting, m.workloads, m.sessions, m.bfdSessions, m.balancers, m.areas, m.nodes, m.violations, m.programmed,
+		m.propagated)
 	return m
 }
 
@@ -59,14 +67,23 @@ func (m *Operator) Violations(invariant string, n int) {
 	m.violations.WithLabelValues(invariant).Set(float64(n))
 }
 
-// Reported sets the areas' states and the number of nodes from the ClusterNetwork's status.
-func (m *Operator) Reported(areas map[string]int, ready, total int) {
+// Reported sets the areas' states, the number of nodes and the conditions that are not good from the ClusterNetwork's status.
+func (m *Operator) Reported(areas map[string]int, ready, total int, waits []health.Wait) {
+	m.waiting.set(waits)
 	for area, state := range areas {
 		m.areas.WithLabelValues(area).Set(float64(state))
 	}
 	m.nodes.WithLabelValues("ready").Set(float64(ready))
 	m.nodes.WithLabelValues("unready").Set(float64(total - ready))
 }
+
+// Workload sets the number of pods that a workload of Weft lacks.
+func (m *Operator) Workload(kind, name string, missing int32) {
+	m.workloads.WithLabelValues(kind, name).Set(float64(missing))
+}
+
+// NoWorkload deletes the series of a deleted workload.
+func (m *Operator) NoWorkload(kind, name string) { m.workloads.DeleteLabelValues(kind, name) }
 
 // Announcing sets the number of addresses of a LoadBalancerPool. A pool without addresses does not exist any more.
 func (m *Operator) Announcing(pool string, used, free, unannounced int64) {
@@ -97,6 +114,8 @@ func (m *Operator) Sessions(peer string, nodes, established int, bfdUp *int32) {
 
 // Forget deletes the series that only a leader may export.
 func (m *Operator) Forget() {
+	m.waiting.set(nil)
+	m.workloads.Reset()
 	m.areas.Reset()
 	m.balancers.Reset()
 	m.sessions.Reset()

@@ -21,7 +21,7 @@ func TestNodes(t *testing.T) {
 	quiet := time.Now()
 	w.live(t)
 	w.nothingElse(t, quiet)
-	late := []*struck{w.strike(t, w.broken()), w.strike(t, w.violated())}
+	late := []*struck{w.strike(t, w.broken()), w.strike(t, w.violated()), w.strike(t, w.poolless())}
 	w.suffer(t, w.agentPending())
 	w.suffer(t, w.controllerAway())
 	slow := w.strike(t, w.slow(w.serve(t)))
@@ -84,7 +84,7 @@ func TestEveryAlertHasAFault(t *testing.T) {
 	}
 	must(t, yaml.Unmarshal(text, &file))
 	w, expected := &ward{}, map[string]bool{}
-	for _, f := range []fault{w.broken(), w.violated(), w.slow(nil), w.spoiled(), w.refused(), w.southboundBlocked(),
+	for _, f := range []fault{w.broken(), w.violated(), w.poolless(), w.slow(nil), w.spoiled(), w.refused(), w.southboundBlocked(),
 		w.controllerAway(), w.agentPending(),
 		w.northboundAway(), w.northdAway(nil), w.noOperator()} {
 		for _, x := range f.alerts {

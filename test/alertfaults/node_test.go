@@ -11,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/weft-network/weft/pkg/ports"
 	"github.com/weft-network/weft/test/lab"
 	"github.com/weft-network/weft/test/testbed"
@@ -46,6 +50,18 @@ func (w *ward) broken() fault {
 				t.Fatalf("pod %s with %s has no default route", pod.Name, pod.Status.PodIP)
 			}
 			return func() { w.shell(t, "n2", `n=$1; shift; nsenter --net="$n" ip -4 route add $1`, namespace, route) }
+		}}
+}
+
+// poolless creates a Service that no LoadBalancerPool serves.
+func (w *ward) poolless() fault {
+	return fault{name: "a Service of type LoadBalancer without a pool", within: 13 * time.Minute, // the operator counts it after 10
+		alerts: []expected{{alert: "WeftObjectsWaiting", factor: divided, labels: map[string]string{"kind": "Service", "reason": "NoPool"}}},
+		inject: func(t *testing.T) func() {
+			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "poolless"}}
+			service.Spec.Type, service.Spec.Ports = corev1.ServiceTypeLoadBalancer, []corev1.ServicePort{{Port: 80}}
+			w.create(t, service)
+			return func() { must(t, client.IgnoreNotFound(w.API.Delete(context.Background(), service))) }
 		}}
 }
 
@@ -99,6 +115,7 @@ func (w *ward) controllerAway() fault {
 	return fault{name: "a node's ovn-controller is killed and stays down", within: 3 * time.Minute,
 		alerts: []expected{{alert: "WeftDegraded", factor: divided, labels: map[string]string{"area": "Nodes"}},
 			{alert: "WeftNodesNotReady", factor: divided}},
+		also:   []string{"WeftRolloutStuck"},
 		inject: func(t *testing.T) func() { return w.stopped(t, "n1", "ovn-controller") }}
 }
 
@@ -107,7 +124,7 @@ func (w *ward) southboundBlocked() fault {
 	return fault{name: "a node drops packets to the southbound database's listener for agents", within: 3 * time.Minute,
 		alerts: []expected{{alert: "WeftDatabaseDisconnected", factor: divided,
 			labels: map[string]string{"database": southbound, "instance": agentOf("n1")}}},
-		also: []string{"WeftDegraded", "WeftNodesNotReady"},
+		also: []string{"WeftDegraded", "WeftNodesNotReady", "WeftRolloutStuck"},
 		inject: func(t *testing.T) func() {
 			address, port, _ := strings.Cut(strings.TrimPrefix(lab.SouthboundReader, "ssl:"), ":")
 			w.shell(t, "n1", block, address, port)
@@ -123,8 +140,9 @@ func (w *ward) agentPending() fault {
 		must(t, err)
 	}
 	return fault{name: "a file is where an agent's folder should be, and the agent is replaced", within: 5 * time.Minute,
-		alerts: []expected{{alert: "WeftProgressingForLong", factor: divided, labels: map[string]string{"area": "Nodes"}}},
-		also:   []string{"WeftNodesNotReady", "WeftDegraded"},
+		alerts: []expected{{alert: "WeftProgressingForLong", factor: divided, labels: map[string]string{"area": "Nodes"}},
+			{alert: "WeftRolloutStuck", factor: divided, labels: map[string]string{"name": "weft-agent"}}},
+		also: []string{"WeftNodesNotReady", "WeftDegraded"},
 		inject: func(t *testing.T) func() {
 			w.shell(t, "n1", unmountable)
 			replace(t)

@@ -84,7 +84,7 @@ func TestEgressQoS(t *testing.T) {
 	t.Run("an unreadable rule", func(t *testing.T) {
 		m.rules(t, networkv1alpha1.EgressQoSRule{DSCP: dscp(1), PodSelector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}}})
-		m.ready(t, metav1.ConditionFalse, "no rule is in force: spec.egress[0].podSelector")
+		m.ready(t, metav1.ConditionFalse, "the former rules stay in force: 1: spec.egress[0].podSelector")
 		m.arrives(t, shared, m.voice, 0, out...)
 	})
 	bed.remove(t, m.qos)

@@ -107,6 +107,7 @@ func TestGateway(t *testing.T) {
 			cells = append(cells, m.cells...)
 			bed.awaitConsistent(t) // nothing of the previous column remains
 			t.Run("health checks", func(t *testing.T) { testHealthChecks(t, o) })
+			t.Run("further addresses", func(t *testing.T) { testFurtherAddresses(t, o) })
 			t.Run("large packets", func(t *testing.T) { testLargePackets(t, o) })
 			t.Run("routers on the way", func(t *testing.T) { testRouters(t, o, mode) })
 			if lost != nil {

@@ -33,6 +33,7 @@ func TestHostEndpoints(t *testing.T) {
 		clients, servers = append(clients, client), append(servers, n.Name) // the pod on the host's network reports the host's name
 	}
 	bed.awaitEndpoints(t, s, 2*len(nodes))
+	beside := beside(t, nodes[0])
 	first := column{networkv1alpha1.GatewayShared, networkv1alpha1.UplinkBridge}
 	t.Cleanup(func() { bed.setGateway(t, cleanup(), first) })
 	for _, c := range []column{first, {networkv1alpha1.GatewayShared, networkv1alpha1.UplinkInterface},
@@ -56,10 +57,35 @@ func TestHostEndpoints(t *testing.T) {
 						to.port, promise{servers, seen})
 				}
 			}
+			answering := []string{nodes[0].Name}
+			if c.mode == networkv1alpha1.GatewayLocal { // the pod replies through the host
+				answering = append(answering, beside.Name)
+			}
+			if !c.apart() { // the gateway router's link does not lead to the host
+				m.add(bed.hostCaller(lab.Outside().Name), "host's endpoint beside a pod", nodePort(nodes[0].Name), "Local",
+					[]netip.Addr{nodes[0].IPv4.Addr()}, nodePortsOf(beside), promise{answering, ofMachine(lab.Outside())})
+			}
 			m.try(t)
 			bed.awaitConsistent(t)
 		})
 	}
+}
+
+// beside returns a service with external policy Local whose endpoints on a node are the node and a pod with the service's name.
+func beside(t *testing.T, node lab.Machine) *corev1.Service {
+	t.Helper()
+	s := service("svc-beside", "", func(s *corev1.ServiceSpec) {
+		s.Type, s.Selector, s.ExternalTrafficPolicy = corev1.ServiceTypeNodePort, nil, corev1.ServiceExternalTrafficPolicyLocal
+	})
+	bed.create(t, s)
+	pod := bed.peerPod(s.Name, node.Name)
+	bed.run(t, pod)
+	for i, a := range []netip.Addr{node.IPv4.Addr(), addressesOf(pod)[0]} {
+		slice := worldSlice(s, i, a)
+		slice.Endpoints[0].NodeName = &node.Name
+		bed.create(t, slice)
+	}
+	return s
 }
 
 // awaitEndpoints waits until a service has the wanted number of endpoints.

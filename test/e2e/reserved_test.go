@@ -265,7 +265,7 @@ func TestHostPortsGoWithThePod(t *testing.T) {
 		}
 		return nil
 	})
-	scaleOperator(t, "0")
+	stopOperator(t, t.Cleanup)
 	bed.remove(t, server)
 	eventually(t, 20*time.Second, func() error {
 		if rules, flows := has(); rules || flows {
@@ -275,20 +275,26 @@ func TestHostPortsGoWithThePod(t *testing.T) {
 	})
 }
 
-// scaleOperator sets the operator's replicas until the test's end.
-func scaleOperator(t *testing.T, replicas string) {
+// stopOperator ends the operator, and before it the operands, which would restore its Deployment. later gets the functions that start
+// them again.
+func stopOperator(t *testing.T, later func(func())) {
 	t.Helper()
-	scale := func(replicas string) {
-		_, err := bed.Kubectl(cleanup(), "-n", product, "scale", "deployment", "weft-operator", "--replicas="+replicas)
-		must(t, err)
+	programs := []part{operator}
+	if bed.bare {
+		programs = []part{operands, operator}
 	}
-	t.Cleanup(func() { scale("1") })
-	scale(replicas)
-	eventually(t, readyTimeout, func() error {
-		p, err := bed.pod(t.Context(), operator, "")
-		if err == nil && replicas == "0" {
-			return fmt.Errorf("pod %s still exists", p.Name)
+	for _, p := range programs {
+		scale := func(replicas string) {
+			_, err := bed.Kubectl(cleanup(), "-n", product, "scale", "deployment", "weft-"+string(p), "--replicas="+replicas)
+			must(t, err)
 		}
-		return nil
-	})
+		later(func() { scale("1") })
+		scale("0")
+		eventually(t, readyTimeout, func() error {
+			if left, err := bed.pod(t.Context(), p, ""); err == nil {
+				return fmt.Errorf("pod %s still exists", left.Name)
+			}
+			return nil
+		})
+	}
 }

@@ -24,6 +24,7 @@ type part string
 
 const (
 	operator part = "operator"
+	operands part = "operands"
 	agent    part = "agent"
 )
 

@@ -195,7 +195,13 @@ func (o *oracle) checkAssigned(e *networkv1alpha1.EgressIP, c *metav1.Condition,
 			seen[key] = true
 		}
 	}
-	assigned, unassigned := facts.AssignEgressIPs(addresses, current, carriers, func(a netip.Addr) string { return o.addressOwner(e, a) })
+	former := facts.FormerEgressAddresses(e)
+	assigned, unassigned, kept := facts.AssignEgressIPs(addresses, former, current, carriers, func(a netip.Addr) string {
+		return o.addressOwner(e, a)
+	})
+	if !slices.Equal(kept, former) {
+		o.complain("EgressIP %s keeps %v, want %v", e.Name, former, kept)
+	}
 	if len(current) != len(assigned) || len(current) > 0 && !reflect.DeepEqual(assigned, current) {
 		o.complain("EgressIP %s has assignments %v, want %v", e.Name, current, assigned)
 	}
@@ -207,8 +213,8 @@ func (o *oracle) checkAssigned(e *networkv1alpha1.EgressIP, c *metav1.Condition,
 // addressOwner returns the present owner of an address: an older EgressIP, a node, an older service or an older NAT pool.
 func (o *oracle) addressOwner(e *networkv1alpha1.EgressIP, address netip.Addr) string {
 	for i := range o.egress {
-		addresses, _ := facts.EgressAddresses(&o.egress[i])
-		if o.egress[i].Name != e.Name && slices.Contains(addresses, address) && facts.PrecedesEgressIP(&o.egress[i], e) {
+		other := &o.egress[i]
+		if other.Name != e.Name && slices.Contains(facts.EgressAddressesInUse(other), address) && facts.PrecedesEgressIP(other, e) {
 			return "an EgressIP's"
 		}
 	}
@@ -230,6 +236,14 @@ func (o *oracle) addressOwner(e *networkv1alpha1.EgressIP, address netip.Addr) s
 			!e.CreationTimestamp.Time.Before(service.CreationTimestamp.Time) {
 			return "a service's"
 		}
+	}
+	isCarried := slices.ContainsFunc(e.Status.Items, func(i networkv1alpha1.EgressIPStatusItem) bool {
+		return i.EgressIP == networkv1alpha1.IP(address.String())
+	})
+	if !isCarried && slices.ContainsFunc(o.floatingIPs, func(f networkv1alpha1.FloatingIP) bool {
+		return f.Spec.Holder != nil && f.Name == networkv1alpha1.FloatingIPName(address)
+	}) {
+		return "a workload's"
 	}
 	if o.poolOf(address, e.CreationTimestamp) != "" {
 		return "an IPPool's"

@@ -106,8 +106,7 @@ func (o *oracle) outside(pool *networkv1alpha1.IPPool) (taken []networkv1alpha1.
 	}
 	add := func(a netip.Addr) { taken = append(taken, networkv1alpha1.AddressRange{First: a, Last: a}) }
 	for i := range o.egress {
-		addresses, _ := facts.EgressAddresses(&o.egress[i])
-		for _, a := range addresses {
+		for _, a := range facts.EgressAddressesInUse(&o.egress[i]) {
 			if !pool.CreationTimestamp.Before(&o.egress[i].CreationTimestamp) {
 				add(a)
 			}

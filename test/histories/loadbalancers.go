@@ -149,7 +149,11 @@ func balancedOf(key types.NamespacedName, s Step) *corev1.Service {
 	case "requested":
 		service.Annotations[networkv1alpha1.LoadBalancerIPsAnnotation] = fmt.Sprintf("192.0.2.%d", 220+s.N%5)
 	case "bad":
-		service.Annotations[networkv1alpha1.LoadBalancerIPsAnnotation] = "192.0.2"
+		annotation := networkv1alpha1.LoadBalancerIPsAnnotation // unreadable
+		if s.N%3 == 0 {
+			annotation = networkv1alpha1.LoadBalancerPoolAnnotation // no pool has the name
+		}
+		service.Annotations[annotation] = "192.0.2"
 	case "shared":
 		service.Annotations[networkv1alpha1.AllowSharedIPAnnotation] = "k"
 	case "local":
@@ -270,9 +274,9 @@ func (o *oracle) checkBalanced(s *corev1.Service, pools []loadbalancer.Pool) {
 		}
 		return
 	}
-	want := loadbalancer.Assignment{Reason: networkv1alpha1.ReasonInvalidRequest}
-	if err == nil {
-		want = loadbalancer.Assign(request, balancedOn(s), pools, o.book(s))
+	want := loadbalancer.Assign(request, balancedOn(s), pools, o.book(s))
+	if err != nil {
+		want = loadbalancer.Keep(request, balancedOn(s), pools, o.book(s), networkv1alpha1.ReasonInvalidRequest, err.Error())
 	}
 	reason := want.Reason
 	if reason == "" {

@@ -143,11 +143,11 @@ func (o *oracle) checkRoutes() {
 	}
 	for i := range o.routes {
 		e := &o.routes[i]
-		hops, unusable, invalid := facts.ChooseNextHops(e, pods, o.nodeNetworks())
+		hops, former, unusable, invalid := facts.ChooseNextHops(e, pods, o.nodeNetworks())
 		want := networkv1alpha1.ReasonAsExpected
 		switch {
 		case invalid != nil:
-			want, hops = networkv1alpha1.ReasonInvalidSpec, e.Status.NextHops
+			want, hops, former = networkv1alpha1.ReasonInvalidSpec, e.Status.NextHops, e.Status.Former
 		case len(hops) == 0:
 			want = networkv1alpha1.ReasonNoNextHop
 		case unusable != nil:
@@ -157,8 +157,8 @@ func (o *oracle) checkRoutes() {
 		if c == nil || c.Reason != want || c.ObservedGeneration != e.Generation {
 			o.complain("ExternalRoute %s of generation %d has condition %+v, want %s", e.Name, e.Generation, c, want)
 		}
-		if !slices.Equal(e.Status.NextHops, hops) {
-			o.complain("ExternalRoute %s has the routers %+v, want %+v", e.Name, e.Status.NextHops, hops)
+		if !slices.Equal(e.Status.NextHops, hops) || !slices.Equal(e.Status.Former, former) {
+			o.complain("ExternalRoute %s has the routers %+v, want %+v, of which former %+v", e.Name, e.Status, hops, former)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -94,9 +95,10 @@ func New(t *testing.T, kinds func(*kind.Env) []*kind.Kind, name string, prepare 
 	env := &kind.Env{
 		Client: lazy, Live: lazy, Database: b.Database, Events: recorder{b}, Triggers: &trigger.Set{},
 		Addresses: alloc.New(now), Names: resolver.New(nil, now), Served: &kind.Served{},
-		Reserved:     lookup.Lookup{Client: lazy, Indexes: lookup.Indexes{ByAddress: byAddress, ByService: byService}},
-		HasNoNetwork: func(string) bool { return false },
-		Wildcards:    func(context.Context) ([]string, error) { return nil, nil },
+		Reserved:        lookup.Lookup{Client: lazy, Indexes: lookup.Indexes{ByAddress: byAddress, ByService: byService}},
+		HasNoNetwork:    func(string) bool { return false },
+		Wildcards:       func(context.Context) ([]string, error) { return nil, nil },
+		ClusterPolicies: func(context.Context) ([]metav1.Object, error) { return nil, nil },
 	}
 	env.Floating = claim.New(lazy, lazy, now)
 	env.Selectors = selection.NewSelectors(env.Triggers)

@@ -1,16 +1,20 @@
 package operator
 
 import (
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/test/lab/tools"
 )
@@ -45,6 +49,7 @@ func TestAdminNetworkPolicies(t *testing.T) {
 		_, err := envtest.InstallCRDs(adminConfig, kinds)
 		w.must(err)
 		w.adminPolicies()
+		w.wrongAdminPolicy()
 		var checked admin.Violations
 		w.must(o.query(nil, &checked, "check"))
 		if len(checked.Violations) > 0 {
@@ -53,6 +58,29 @@ func TestAdminNetworkPolicies(t *testing.T) {
 		w.must(envtest.UninstallCRDs(adminConfig, kinds))
 		w.policyRules("adminnetworkpolicy/guard")
 		w.policyRules("baselineadminnetworkpolicy/default")
+	}
+}
+
+// wrongAdminPolicy creates a policy that cannot be read, and deletes it. The network's status names the policy and the field meanwhile.
+func (w *world) wrongAdminPolicy() {
+	w.Helper()
+	wrong := &policyv1alpha1.AdminNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "wrong"}, Spec: policyv1alpha1.AdminNetworkPolicySpec{
+		Priority: 8, Subject: policyv1alpha1.AdminNetworkPolicySubject{Namespaces: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "bad"}}}}}}
+	named := func(status networkv1alpha1.ClusterNetworkStatus) bool {
+		return slices.ContainsFunc(status.Problems, func(p networkv1alpha1.Problem) bool {
+			return p.Object == "AdminNetworkPolicy/wrong" && strings.Contains(p.Message, "spec.subject")
+		})
+	}
+	w.must(api.Create(w.Context(), wrong))
+	for _, exists := range []bool{true, false} {
+		w.status(func(status networkv1alpha1.ClusterNetworkStatus) error {
+			if named(status) != exists {
+				return fmt.Errorf("the policy exists: %v; problems %+v", exists, status.Problems)
+			}
+			return nil
+		})
+		w.must(client.IgnoreNotFound(api.Delete(w.Context(), wrong)))
 	}
 }
 

@@ -270,3 +270,31 @@ func TestEgressIPThatBecomesAnothers(t *testing.T) {
 	w.carried(e)
 	w.says(w.event("team", networkv1alpha1.ReasonInvalidSpec), "spec.podSelector", "team a")
 }
+
+// TestAWrongEgressIPKeepsTheFormer checks that an address stays in use while the address in its place cannot be used, also after a restart
+// of the operator, and that it ends when it is removed.
+func TestAWrongEgressIPKeepsTheFormer(t *testing.T) {
+	w := newWorld(t)
+	o := w.start()
+	w.network(entry("10.244.0.0/16", 24))
+	w.joinShared("n1", "n2")
+	w.mayCarry(true, "n1", "n2")
+	e := w.egressIP("team", "192.0.2.100", "192.0.2.101")
+	w.carried(e, "192.0.2.100 n1", "192.0.2.101 n2")
+	change := func(addresses ...networkv1alpha1.EgressAddress) {
+		w.edit(e, func() { e.Spec.EgressIPs = addresses })
+	}
+	change("192.0.2.11", "192.0.2.101")
+	w.says(w.assigned(e, networkv1alpha1.ReasonAddressInUse), "192.0.2.11: it belongs to node n1", "192.0.2.100, which stays in use")
+	o.stop()
+	o = w.start()
+	o.settle()
+	w.carried(e, "192.0.2.100 n1", "192.0.2.101 n2")
+	change("192.0.2.102", "192.0.2.101")
+	w.carried(e, "192.0.2.101 n2", "192.0.2.102 n1")
+	change("192.0.2.11", "192.0.2.101")
+	w.assigned(e, networkv1alpha1.ReasonAddressInUse)
+	w.carried(e, "192.0.2.101 n2", "192.0.2.102 n1")
+	change("192.0.2.101")
+	w.carried(e, "192.0.2.101 n2")
+}

@@ -50,7 +50,7 @@ func (w *world) start() *operator {
 	mgr, err := ctrl.NewManager(config, managerOptions)
 	w.must(err)
 	o.engine, err = controllers.Setup(mgr, controllers.Options{Zone: w.inZone, Northbound: []string{w.nb.Endpoint()}, Observer: o,
-		CountDelay: w.countDelay, AdminSocket: o.socket, Lookup: w.lookup})
+		CountDelay: w.countDelay, AdminSocket: o.socket, Lookup: w.lookup, Workloads: w.workloads, Namespace: w.namespace})
 	w.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	o.cancel = cancel

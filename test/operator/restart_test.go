@@ -162,7 +162,8 @@ func (c withoutIndexes) List(ctx context.Context, list client.ObjectList, option
 func (w *world) firstReports(cn *networkv1alpha1.ClusterNetwork, db *slowDatabase, reasons ...string) {
 	t := w.T
 	w.Helper()
-	r := &network.Reconciler{Client: withoutIndexes{api}, Database: db, Addresses: db, Floating: claim.New(api, api, time.Now)}
+	r := &network.Reconciler{Client: withoutIndexes{api}, Database: db, Addresses: db,
+		Floating: claim.New(api, api, time.Now), Policies: func(context.Context) ([]metav1.Object, error) { return nil, nil }}
 	for _, want := range reasons {
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: network.Name}); err != nil {
 			t.Fatal(err)

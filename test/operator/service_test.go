@@ -139,15 +139,13 @@ func TestServiceWithoutAddresses(t *testing.T) {
 	w.balances("web", map[string]map[string]string{})
 	w.service("headless", func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })
 	w.balances("headless", map[string]map[string]string{})
-	for _, label := range []string{weftnames.ServiceProxyLabel, corev1.IsHeadlessService} { // the service belongs to another proxy
-		other := w.service("other", func(s *corev1.Service) { s.Labels = map[string]string{label: "x"} })
-		w.balances("other", map[string]map[string]string{})
-		patch(w, other, func(s *corev1.Service) { s.Labels = nil })
-		w.balances("other", map[string]map[string]string{"tcp": {other.Spec.ClusterIP + ":80": ""}})
-		patch(w, other, func(s *corev1.Service) { s.Labels = map[string]string{label: "x"} })
-		w.balances("other", map[string]map[string]string{})
-		w.must(api.Delete(w.Context(), other))
-	}
+	proxied := map[string]string{weftnames.ServiceProxyLabel: "x"}
+	other := w.service("other", func(s *corev1.Service) { s.Labels = proxied })
+	w.balances("other", map[string]map[string]string{})
+	patch(w, other, func(s *corev1.Service) { s.Labels = nil })
+	w.balances("other", map[string]map[string]string{"tcp": {other.Spec.ClusterIP + ":80": ""}})
+	patch(w, other, func(s *corev1.Service) { s.Labels = proxied })
+	w.balances("other", map[string]map[string]string{})
 }
 
 // TestServicesAfterARestart checks that services and slices deleted while the operator was down leave no rows, and

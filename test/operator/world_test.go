@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/controllers/invariantcheck"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/invariant"
@@ -37,10 +38,12 @@ type world struct {
 	rows      *ovndb.Conn // the test's own copy of the database
 	operators []*operator
 
-	countDelay time.Duration   // of operators started later
-	lookup     resolver.Lookup // of operators started later; nil: they use this machine's name servers
-	inZone     kind.Zone       // of operators started later
-	unsound    string          // why invariants may fail at the end of the test; empty: they must hold
+	countDelay time.Duration                // of operators started later
+	lookup     resolver.Lookup              // of operators started later; nil: they use this machine's name servers
+	inZone     kind.Zone                    // of operators started later
+	workloads  controllers.WorkloadObserver // of operators started later; may be nil
+	namespace  string                       // of operators started later; may be empty
+	unsound    string                       // why invariants may fail at the end of the test; empty: they must hold
 }
 
 func newWorld(t *testing.T) *world {
@@ -118,8 +121,16 @@ func (w *world) clear() {
 	for _, object := range []client.Object{&corev1.Node{}, &networkv1alpha1.NodeNetwork{}, &networkv1alpha1.ClusterNetwork{}} {
 		w.must(api.DeleteAllOf(ctx, object))
 	}
-	w.must(api.DeleteAllOf(ctx, &eventsv1.Event{}, client.InNamespace("default")))
 	w.until(func() error {
+		var events eventsv1.EventList // the API server writes some too, in any namespace and at any time
+		if err := view.List(ctx, &events); err != nil {
+			return err
+		}
+		for i := range events.Items {
+			if err := api.Delete(ctx, &events.Items[i]); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
 		for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.NodeList{},
 			&networkv1alpha1.NodeNetworkList{}, &networkv1alpha1.ClusterNetworkList{}, &eventsv1.EventList{}} {
 			if err := view.List(ctx, list, client.InNamespace(corev1.NamespaceAll)); err != nil {

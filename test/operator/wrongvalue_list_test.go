@@ -20,23 +20,19 @@ var legalValues = map[string]string{
 	"Network vlan 200": "running pods follow, as documented",
 	"Network mtu 9000": "status.mtu is the largest that fits",
 
-	"EgressQoS egress[].bandwidth.rate 2147483647": "more than links carry",
-	"EgressQoS egress[].podSelector":               "no rule of an unreadable EgressQoS is in force, as documented",
+	"EgressQoS egress[].bandwidth.rate 2147483647":               "more than links carry",
+	"EgressQoS egress[].podSelector {matchLabels: {none: such}}": "a selector for pods to come",
 
-	"EgressIP egressIPs[]": "what spec does not have ends at once, as documented",
 	"EgressIP namespaceSelector {matchLabels: {none: such}}": "a selector for pods to come",
 	"EgressIP podSelector {matchLabels: {none: such}}":       "a selector for pods to come",
 
 	"ExternalRoute namespaceSelector {matchLabels: {none: such}}": "a selector for pods to come",
 	"ExternalRoute podSelector {matchLabels: {none: such}}":       "a selector for pods to come",
-	"ExternalRoute nextHops.static[].address":                     "what spec does not have ends at once",
-
-	"LoadBalancerPool nodeSelector {matchLabels: {none: such}}": "no node shall answer; the condition says so",
 
 	"IPPool ranges[].addresses 192.0.2.30":  "the older of an IPPool and a Service has the address, as documented",
 	"IPPool ranges[].addresses 192.0.2.100": "the older of an IPPool and an EgressIP has the address, as documented",
 
-	"BGPPeer peerAddress":   "only a session shows whether a router is there; RoutesAnnounced of the NodeNetworks says so",
+	"BGPPeer peerAddress":   "only a session shows whether a router is there; the condition Established names the fields",
 	"BGPPeer peerASN":       "as peerAddress",
 	"BGPPeer myASN":         "as peerAddress",
 	"BGPPeer sourceAddress": "as peerAddress",

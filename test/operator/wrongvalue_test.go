@@ -170,6 +170,14 @@ func (m *wrongModel) create() {
 		}
 		return nil
 	})
+	m.until(func() error { // the BGPAdvertisement is reconciled on its own
+		for node, spec := range m.nodeSpecs() {
+			if !strings.Contains(spec, `"routes"`) {
+				return fmt.Errorf("node %s announces no routes", node)
+			}
+		}
+		return nil
+	})
 	m.rows, m.specs = m.steady(), m.nodeSpecs()
 }
 

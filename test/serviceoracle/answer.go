@@ -73,7 +73,7 @@ var sources = map[sender][2]netip.Addr{
 func (c sender) isOutside() bool { return c == allowed || c == stranger }
 
 func (c sender) packet(to destination) packet {
-	p := packet{iif: "eth0", proto: to.proto, dst: to.Addr(), port: to.Port(), src: sources[c][0]}
+	p := packet{iif: "eth0", proto: to.proto, dst: to.Addr(), original: to.Addr(), port: to.Port(), src: sources[c][0]}
 	if to.Addr().Is6() {
 		p.src = sources[c][1]
 	}
@@ -185,11 +185,14 @@ func (w weft) answer(c sender, to destination) answer {
 	switch {
 	case c == pod:
 		a := w.fabric.fromSwitch(to, nil)
-		if a.Verdict != none || w.mode != local && !w.own[to.Addr()] {
+		switch {
+		case a.Verdict != none:
 			return a
+		case w.mode != local && !w.own[to.Addr()]:
+			return w.unbalanced(p)
 		}
 		p.iif = "ovn-k8s-mp0"
-		return w.afterHost(w.table.at("prerouting", 1<<20, []outcome{{p, next}}))
+		return w.afterHost(w.table.at("forward", 1<<20, w.table.at("prerouting", 1<<20, []outcome{{p, next}})))
 	case c == host:
 		found := w.table.at("output", 1<<20, []outcome{{p, next}})
 		return w.afterHost(found)
@@ -205,6 +208,22 @@ func (w weft) answer(c sender, to destination) answer {
 		}
 	}
 	return w.afterHost(w.table.at("prerouting", 1<<20, []outcome{{p, next}}))
+}
+
+// unbalanced returns what a packet gets that no balancer took, where it leaves OVN by the default route.
+func (w weft) unbalanced(p packet) answer {
+	if w.mode == local {
+		p.iif = "ovn-k8s-mp0"
+		return proxied(w.table.at("forward", 1<<20, []outcome{{p, next}}))
+	}
+	p.src = sources[host][0] // translated by the gateway router
+	if p.dst.Is6() {
+		p.src = sources[host][1]
+	}
+	if w.bridge.lets(p) {
+		return answer{Verdict: none}
+	}
+	return answer{Verdict: drop}
 }
 
 func (w weft) isOwn(a netip.Addr) bool { return w.own[a] }
@@ -223,6 +242,8 @@ func (w weft) afterHost(all []outcome) answer {
 			a = w.fabric.fromSwitch(to, w.isOwn)
 			if a.Verdict == none && o.translated {
 				a.Verdict = drop
+			} else if a.Verdict == none {
+				a = w.unbalanced(o.packet)
 			}
 		case o.translated:
 			a = answer{Verdict: serve, Backends: []string{to.AddrPort.String()}}

@@ -39,7 +39,7 @@ clientConnection: {kubeconfig: %s, qps: 1000, burst: 1000}
 clusterCIDR: %s
 nodePortAddresses: ["0.0.0.0/0", "::/0"]
 metricsBindAddress: ""
-healthzBindAddress: ""
+healthzBindAddress: "127.0.0.1:10256"
 nftables: {minSyncPeriod: 50ms}
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 `
@@ -125,8 +125,12 @@ func (c *cluster) startProxy(programs tools.Cache, user *envtest.AuthenticatedUs
 	return nil
 }
 
-// furnish gives the test's network namespace the node's addresses and a default route, which the API server needs, too.
+// furnish gives the test's network namespace the node's addresses and a default route, which the API server needs, too. Connections
+// must not take the ports of health checks, because kube-proxy tries to listen only once.
 func furnish() error {
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", []byte("40000 60999"), 0o600); err != nil {
+		return err
+	}
 	link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "wire0"}
 	if err := netlink.LinkAdd(link); err != nil {
 		return err

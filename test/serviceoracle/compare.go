@@ -93,11 +93,11 @@ func value[T any](p *T) string {
 
 // tally counts what was compared, and collects differences by the rule that explains them.
 type tally struct {
-	compared, served, rejected int
-	explained                  map[string]int
-	examples                   map[string]*difference
-	unknown                    map[string]*difference // the first of each kind
-	unknowns                   map[string]int
+	compared, served, checked, rejected int
+	explained                           map[string]int
+	examples                            map[string]*difference
+	unknown                             map[string]*difference // the first of each kind
+	unknowns                            map[string]int
 }
 
 func newTally() *tally {
@@ -179,7 +179,7 @@ func ownersOf(all []*corev1.Service, to destination) (owners []*corev1.Service) 
 }
 
 func proxiedByUs(s *corev1.Service) bool {
-	return !forOthers(s.Labels) && s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP != corev1.ClusterIPNone
+	return !isProxied(s) && s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP != corev1.ClusterIPNone
 }
 
 func has(s *corev1.Service, a netip.Addr) bool {
@@ -199,8 +199,12 @@ func (t *tally) judge(d *difference) {
 	if equal(d.want, d.got) {
 		return
 	}
+	alone := *d // if the owner were alone, another rule may explain the difference
+	if d.contested.Verdict == serve {
+		alone.want = d.contested
+	}
 	for _, rule := range slices.Concat(byDesign, known) {
-		if rule.applies(d) {
+		if rule.applies(d) || rule.applies(&alone) {
 			t.explained[rule.name]++
 			if t.examples[rule.name] == nil {
 				t.examples[rule.name] = d

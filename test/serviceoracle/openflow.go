@@ -39,9 +39,9 @@ var protocols = map[string]string{"tcp": "6", "udp": "17", "sctp": "132"}
 
 // receiver returns who gets a packet from outside: "LOCAL" is the host, "" nobody, and "output:2" the gateway router.
 func (b bridge) receiver(p packet) string {
-	actions := b.run(0, p)
+	actions := b.run(0, physical, p)
 	if strings.HasPrefix(actions, "ct(table=1,") {
-		actions = b.run(1, p)
+		actions = b.run(1, physical, p)
 	}
 	switch {
 	case actions == "drop":
@@ -52,25 +52,28 @@ func (b bridge) receiver(p packet) string {
 	return "host"
 }
 
-func (b bridge) run(table int, p packet) (actions string) {
+// lets reports whether a packet of the gateway router leaves.
+func (b bridge) lets(p packet) bool { return b.run(0, patch, p) != "drop" }
+
+func (b bridge) run(table, port int, p packet) (actions string) {
 	for _, f := range b.tables[table] {
-		if !slices.ContainsFunc(f.fields, func(field string) bool { return !inField(field, p) }) {
+		if !slices.ContainsFunc(f.fields, func(field string) bool { return !inField(field, port, p) }) {
 			return f.actions
 		}
 	}
 	return "drop"
 }
 
-// inField reports whether a packet has a field of a match.
-func inField(field string, p packet) bool {
+// inField reports whether a packet from a port has a field of a match.
+func inField(field string, port int, p packet) bool {
 	name, value, _ := strings.Cut(field, "=")
 	switch name {
 	case "in_port":
-		return value == strconv.Itoa(physical)
-	case "dl_dst":
-		return value == bridgeMAC
-	case "dl_src": // a router's
-		return false
+		return value == strconv.Itoa(port)
+	case "dl_dst": // from outside the bridge's, else a router's
+		return value == bridgeMAC && port == physical
+	case "dl_src":
+		return value == bridgeMAC && port == patch
 	case "ip":
 		return p.dst.Is4()
 	case "ipv6":

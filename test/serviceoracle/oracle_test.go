@@ -95,8 +95,8 @@ const enough = 500
 
 func (t *tally) report(tb testing.TB) {
 	tb.Helper()
-	tb.Logf("%d answers compared, of which kube-proxy serves %d; the API server refused %d random objects; %+v",
-		t.compared, t.served, t.rejected, clock)
+	tb.Logf("%d answers compared, of which kube-proxy serves %d; %d health checks; the API server refused %d random objects; %+v",
+		t.compared, t.served, t.checked, t.rejected, clock)
 	for name, n := range t.explained {
 		tb.Logf("%d × %s: e.g. %v", n, name, t.examples[name])
 	}
@@ -161,6 +161,11 @@ func (w *world) runBatch(ctx context.Context, seed uint64, n, only int, tally *t
 		clock.render += time.Since(begin)
 		begin = time.Now()
 		w.compare(o, kube, ours, step, tally)
+		checks := healthChecks(o) // after apply, because the former table may translate a port that is reused
+		if err := compareHealth(ctx, checks); err != nil {
+			return fmt.Errorf("step %d: %w", step, err)
+		}
+		tally.checked += len(checks)
 		clock.compare += time.Since(begin)
 	}
 	return w.end(ctx)

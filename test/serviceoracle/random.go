@@ -167,7 +167,7 @@ func (s *sequence) slice(name string, service *corev1.Service) *discoveryv1.Endp
 		v.AddressType = discoveryv1.AddressTypeFQDN
 	}
 	if s.chance(2) {
-		v.Labels[names.ServiceProxyLabel] = "other"
+		v.Labels[[]string{names.ServiceProxyLabel, corev1.IsHeadlessService}[s.number%2]] = "other"
 	}
 	for _, p := range service.Spec.Ports {
 		port := discoveryv1.EndpointPort{Name: ptr(p.Name), Protocol: ptr(p.Protocol), Port: ptr(int32(8080 + s.rng.IntN(2)))}
@@ -185,9 +185,31 @@ func (s *sequence) slice(name string, service *corev1.Service) *discoveryv1.Endp
 	}
 	hinted := s.chance(30)
 	for range s.rng.IntN(4) {
-		v.Endpoints = append(v.Endpoints, s.endpoint(v.AddressType, hinted))
+		e := s.endpoint(v.AddressType, hinted)
+		for _, other := range s.entriesOf(e.Addresses[0], v) {
+			if terminates(other) == terminates(e) { // kube-proxy would use either
+				e = other
+			}
+		}
+		v.Endpoints = append(v.Endpoints, e)
 	}
 	return v
+}
+
+// entriesOf returns the entries with an address in a slice and in the other slices of its service.
+func (s *sequence) entriesOf(address string, slice *discoveryv1.EndpointSlice) (found []discoveryv1.Endpoint) {
+	const service = discoveryv1.LabelServiceName
+	all := slices.Clone(slice.Endpoints)
+	for _, name := range slices.Sorted(maps.Keys(s.slices)) {
+		if other := s.slices[name]; name != slice.Name && other.Labels[service] == slice.Labels[service] {
+			all = append(all, other.Endpoints...)
+		}
+	}
+	return slices.DeleteFunc(all, func(e discoveryv1.Endpoint) bool { return e.Addresses[0] != address })
+}
+
+func terminates(e discoveryv1.Endpoint) bool {
+	return e.Conditions.Terminating != nil && *e.Conditions.Terminating
 }
 
 func (s *sequence) endpoint(family discoveryv1.AddressType, hinted bool) (e discoveryv1.Endpoint) {

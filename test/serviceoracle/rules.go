@@ -2,12 +2,10 @@ package serviceoracle
 
 import (
 	"net/netip"
-	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
 // rule explains differences.
@@ -22,9 +20,6 @@ var byDesign = []rule{
 	{"a cluster IP serves pods and nodes, not clients outside", func(d *difference) bool {
 		return d.from.isOutside() && d.atClusterIP()
 	}},
-	{"a cluster IP that no service has drops nothing", func(d *difference) bool {
-		return d.atClusterIP() && !d.isAllocated() && d.want.Verdict == drop && d.got.Verdict == none
-	}},
 	{"an address and port of two services belong to one of them", func(d *difference) bool {
 		return d.isContested() && (equal(d.got, d.contested) ||
 			d.contested.Verdict == none && (d.got.Verdict == drop || d.got.Verdict == reject))
@@ -35,12 +30,10 @@ var byDesign = []rule{
 	{"a loopback or unspecified address is not a load balancer's", func(d *difference) bool {
 		return isSpecial(d.to.Addr()) && d.got.Verdict == none
 	}},
-	{"both labels for other proxies count, at Services and at EndpointSlices", func(d *difference) bool { return d.isLabelled() }},
 	{"source ranges of one family admit nobody of the other", func(d *difference) bool {
 		return d.got.Verdict == drop && d.from.isOutside() && d.hasIngress() && len(d.ranges()) > 0 &&
 			!slices.ContainsFunc(d.ranges(), func(text string) bool { return strings.Contains(text, ":") == d.to.Addr().Is6() })
 	}},
-	{"an address that is listed twice is used if one entry says so", func(d *difference) bool { return d.listsTwice() }},
 	{"a node's own endpoints come first, where a policy, affinity or distribution prefers the node", func(d *difference) bool {
 		return d.from != pod && d.prefersNode() && d.want.Verdict == serve && d.got.Verdict == serve &&
 			subset(d.got.Backends, d.want.Backends) && d.all(d.got.Backends, isOwn)
@@ -79,57 +72,6 @@ func (d *difference) atClusterIP() bool { return inAny(servicePrefixes, d.to.Add
 func (d *difference) isContested() bool {
 	return len(d.owners) > 1 || len(d.owners) == 1 && slices.Contains(d.owners[0].Spec.ClusterIPs, d.to.Addr().String()) &&
 		(d.isExternal() || d.hasIngress())
-}
-
-// isAllocated reports whether a service has the address as its cluster IP.
-func (d *difference) isAllocated() bool {
-	return slices.ContainsFunc(d.services, func(s *corev1.Service) bool {
-		return proxiedByUs(s) && slices.Contains(s.Spec.ClusterIPs, d.to.Addr().String())
-	})
-}
-
-// endpoints are the entries of the first owner's slices.
-func (d *difference) endpoints() (all []discoveryv1.Endpoint) {
-	for _, slice := range d.slices {
-		all = append(all, slice.Endpoints...)
-	}
-	return all
-}
-
-// listsTwice reports whether an endpoint's address has several entries that are not equal, and makes the difference: only one answer
-// has it, or its hints may change the other endpoints.
-func (d *difference) listsTwice() bool {
-	all := d.endpoints()
-	return slices.ContainsFunc(all, func(a discoveryv1.Endpoint) bool {
-		return slices.ContainsFunc(all, func(b discoveryv1.Endpoint) bool {
-			return slices.Equal(a.Addresses, b.Addresses) && !reflect.DeepEqual(a, b) && (d.hasHints() || d.differsIn(a.Addresses[0]))
-		})
-	})
-}
-
-// differsIn reports whether one answer has a backend at an address that the other lacks.
-func (d *difference) differsIn(address string) bool {
-	at := func(backends []string) (found []string) {
-		for _, text := range backends {
-			if b, err := netip.ParseAddrPort(strings.TrimPrefix(text, "lost:")); err == nil && b.Addr().String() == address {
-				found = append(found, text)
-			}
-		}
-		return found
-	}
-	return !slices.Equal(at(d.want.Backends), at(d.got.Backends))
-}
-
-func (d *difference) hasHints() bool {
-	return slices.ContainsFunc(d.endpoints(), func(e discoveryv1.Endpoint) bool { return e.Hints != nil })
-}
-
-// isLabelled reports whether a label leaves the destination's service, or one of its slices, to another proxy.
-func (d *difference) isLabelled() bool {
-	return slices.ContainsFunc(d.services, func(s *corev1.Service) bool {
-		return forOthers(s.Labels) && (has(s, d.to.Addr()) || isOwnAddress(d.to.Addr())) && portOf(s, d.to) != nil ||
-			forOthers(s.Labels) && slices.Contains(s.Spec.ClusterIPs, d.to.Addr().String()) && d.got.Verdict == none
-	}) || slices.ContainsFunc(d.slices, func(s discoveryv1.EndpointSlice) bool { return forOthers(s.Labels) })
 }
 
 func portOf(s *corev1.Service, to destination) *corev1.ServicePort {
@@ -186,7 +128,7 @@ func (d *difference) prefersNode() bool {
 	}
 	spec := d.owners[0].Spec
 	return spec.SessionAffinity == corev1.ServiceAffinityClientIP || spec.TrafficDistribution != nil ||
-		d.from.isOutside() && d.isExternalLocal() || d.from == host && d.isInternalLocal()
+		d.mode != local && d.from.isOutside() && d.isExternalLocal() || d.from == host && d.isInternalLocal()
 }
 
 func (d *difference) all(backends []string, is func(netip.AddrPort) bool) bool {

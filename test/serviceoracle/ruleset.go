@@ -15,6 +15,7 @@ import (
 type packet struct {
 	iif, proto string // proto is "tcp", "udp" or "sctp"
 	src, dst   netip.Addr
+	original   netip.Addr // dst before all translations
 	port       uint16
 	translated bool
 	affinity   int // seconds for which the client keeps its backend; 0: not at all
@@ -309,7 +310,11 @@ func (r *ruleset) value(e any) func(*packet) []string {
 		case "meta":
 			return meta(inner.(map[string]any)["key"].(string))
 		case "ct":
-			return tracked(inner.(map[string]any)["key"].(string))
+			key := inner.(map[string]any)["key"].(string)
+			if protocol, ok := strings.CutSuffix(key, " daddr"); ok { // of the direction "original"
+				return func(p *packet) []string { return ofFamily(p.original, protocol == "ip") }
+			}
+			return tracked(key)
 		case "fib":
 			return r.fib(inner.(map[string]any))
 		case "numgen":
@@ -336,20 +341,12 @@ func (r *ruleset) value(e any) func(*packet) []string {
 }
 
 func payload(body map[string]any) func(*packet) []string {
-	of := func(pick func(*packet) netip.Addr, is4 bool) func(*packet) []string {
-		return func(p *packet) []string {
-			if a := pick(p); a.Is4() == is4 {
-				return []string{a.String()}
-			}
-			return nil
-		}
-	}
 	is4 := body["protocol"] == "ip"
 	switch body["field"] {
 	case "saddr":
-		return of(func(p *packet) netip.Addr { return p.src }, is4)
+		return func(p *packet) []string { return ofFamily(p.src, is4) }
 	case "daddr":
-		return of(func(p *packet) netip.Addr { return p.dst }, is4)
+		return func(p *packet) []string { return ofFamily(p.dst, is4) }
 	case "dport":
 		protocol := body["protocol"].(string)
 		return func(p *packet) []string {
@@ -364,12 +361,27 @@ func payload(body map[string]any) func(*packet) []string {
 	panic(fmt.Sprintf("nftables: %v is unknown", body))
 }
 
+// ofFamily returns the text of an address of a family.
+func ofFamily(a netip.Addr, is4 bool) []string {
+	if a.Is4() == is4 {
+		return []string{a.String()}
+	}
+	return nil
+}
+
 func meta(key string) func(*packet) []string {
 	switch key {
 	case "l4proto":
 		return func(p *packet) []string { return []string{p.proto} }
 	case "iifname":
 		return func(p *packet) []string { return []string{p.iif} }
+	case "oifname":
+		return func(p *packet) []string {
+			if intoOVN(p.dst) {
+				return []string{"ovn-k8s-mp0"}
+			}
+			return []string{"eth0"}
+		}
 	case "nfproto":
 		return func(p *packet) []string {
 			if p.dst.Is4() {

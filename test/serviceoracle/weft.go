@@ -35,7 +35,7 @@ type rendering struct {
 	// variables are the values of the variables that a node's own unit has.
 	variables map[string]string
 	table     desired.NftTable
-	flows     []desired.Flow // of the external bridge; nil unless the host shares it
+	flows     []desired.Flow // of the external bridge; nil in mode Local
 }
 
 // mode is how packets from outside reach the cluster.
@@ -71,15 +71,20 @@ func render(o objects, m mode) rendering {
 	for i := range o.nodes {
 		networks = append(networks, nodeNetwork(&o.nodes[i], m))
 	}
-	bySlices := map[types.NamespacedName][]discoveryv1.EndpointSlice{}
-	for _, slice := range o.slices {
-		name := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
-		bySlices[name] = append(bySlices[name], slice)
-	}
+	bySlices := slicesByService(o)
 	r := rendering{variables: map[string]string{}}
 	r.operator(o, networks, bySlices)
 	r.agent(o, m, bySlices)
 	return r
+}
+
+func slicesByService(o objects) map[types.NamespacedName][]discoveryv1.EndpointSlice {
+	found := map[types.NamespacedName][]discoveryv1.EndpointSlice{}
+	for _, slice := range o.slices {
+		name := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+		found[name] = append(found[name], slice)
+	}
+	return found
 }
 
 // operator renders as controllers/service does.
@@ -120,7 +125,7 @@ func (r *rendering) agent(o objects, m mode, bySlices map[types.NamespacedName][
 		Node: facts.ServiceNode{Name: ownNode, Zone: node.Labels[corev1.LabelTopologyZone], Addresses: own}}
 	var services []corev1.Service
 	for i := range o.services {
-		if !forOthers(o.services[i].Labels) {
+		if !isProxied(&o.services[i]) {
 			services = append(services, *desired.StripService(&o.services[i]))
 		}
 	}
@@ -131,25 +136,45 @@ func (r *rendering) agent(o objects, m mode, bySlices map[types.NamespacedName][
 	others := sharing(services)
 	for i := range services {
 		service := &services[i]
-		var stripped []discoveryv1.EndpointSlice
-		for _, slice := range bySlices[nameOf(service)] {
-			if !forOthers(slice.Labels) {
-				stripped = append(stripped, *desired.StripSlice(&slice, ownNode))
-			}
-		}
-		parsed, _ := facts.ParseService(service, desired.Unmerged(stripped), nil)
+		parsed, _ := facts.ParseService(service, desired.Unmerged(stripped(bySlices[nameOf(service)])), nil)
 		parsed.Yield(service, others(service))
 		frontends = append(frontends, desired.Frontends(parsed, place)...)
 	}
 	table := reservedTable(o)
 	frontends = desired.Unreserved(desired.WithLoopback(frontends, own, podPrefixes), table)
-	r.table = desired.HostRules{Mode: m.gateway(), Addresses: desired.Addresses{Own: own, Ports: own}, Pods: podPrefixes, Reserved: table,
-		Frontends: frontends}.Table()
-	if m == shared {
+	r.table = desired.HostRules{Mode: m.gateway(), Addresses: desired.Addresses{Own: own, Ports: own}, Pods: podPrefixes,
+		Services: servicePrefixes, Reserved: table, Frontends: frontends}.Table()
+	if m != local {
 		router := gatewayAddresses(own)
-		r.flows = desired.ExternalBridge{Physical: physical, Patch: patch, MAC: bridgeMAC, Addresses: router, Ports: router,
-			Hidden: podPrefixes, Reserved: table, Frontends: frontends}.Flows()
+		r.flows = desired.ExternalBridge{Alone: m == apart, Physical: physical, Patch: patch, MAC: bridgeMAC, Addresses: router, Ports: router,
+			Hidden: podPrefixes, Services: servicePrefixes, Reserved: table, Frontends: frontends}.Flows()
 	}
+}
+
+// healthChecks returns the health checks that the agent serves.
+func healthChecks(o objects) (found []healthCheck) {
+	bySlices := slicesByService(o)
+	for i := range o.services {
+		service := desired.StripService(&o.services[i])
+		parsed, _ := facts.ParseService(service, nil, nil)
+		if isProxied(&o.services[i]) || parsed.HealthCheckPort == 0 {
+			continue
+		}
+		ipv4, ipv6 := facts.ReadyOn(desired.Unmerged(stripped(bySlices[nameOf(service)])), ownNode)
+		found = append(found, healthCheck{&o.services[i], parsed.HealthCheckPort,
+			map[corev1.IPFamily]int{corev1.IPv4Protocol: ipv4, corev1.IPv6Protocol: ipv6}})
+	}
+	return found
+}
+
+// stripped returns slices as the agent's cache has them.
+func stripped(all []discoveryv1.EndpointSlice) (kept []discoveryv1.EndpointSlice) {
+	for _, slice := range all {
+		if _, headless := slice.Labels[corev1.IsHeadlessService]; !headless {
+			kept = append(kept, *desired.StripSlice(&slice, ownNode))
+		}
+	}
+	return kept
 }
 
 // sharing returns a function that finds the other services with an address of one, as pkg/balance does.
@@ -172,11 +197,10 @@ func sharing(services []corev1.Service) func(*corev1.Service) []corev1.Service {
 	}
 }
 
-// forOthers reports whether the agent's cache leaves out objects with these labels.
-func forOthers(labels map[string]string) bool {
-	_, proxied := labels[names.ServiceProxyLabel]
-	_, headless := labels[corev1.IsHeadlessService]
-	return proxied || headless
+// isProxied reports whether the agent's cache leaves out a service because of its label.
+func isProxied(s *corev1.Service) bool {
+	_, proxied := s.Labels[names.ServiceProxyLabel]
+	return proxied
 }
 
 func nameOf(s *corev1.Service) types.NamespacedName {

@@ -199,12 +199,13 @@ type world struct {
 	sequences []*sequence
 	steps     int
 	nodes     []corev1.Node
-	table     *nftables.Table   // of an agent that starts again with each batch
+	table     *nftables.Table   // of an agent that starts again in each step
 	plant     func(r rendering) // spoils what Weft rendered, to test the oracle; nil: nothing
 }
 
 func (w *world) begin(ctx context.Context, seed uint64, n int, only int) error {
-	w.seed, w.sequences, w.table = seed, nil, &nftables.Table{}
+	w.seed, w.sequences = seed, nil
+	w.restart()
 	for i := 1; i <= n; i++ {
 		if only == 0 || only == i {
 			w.sequences = append(w.sequences, newSequence(seed, i))
@@ -359,15 +360,25 @@ func (w *world) read(ctx context.Context) (o objects, err error) {
 	return objects{services.Items, list.Items, nodes.Items}, err
 }
 
+// restart replaces the agent. The new one finds the table of its predecessor.
+func (w *world) restart() { w.table = &nftables.Table{} }
+
 // apply evaluates what Weft renders for a mode: rows and flows as they are, the host's table as the kernel has it.
 func (w *world) apply(ctx context.Context, o objects, m mode, t *tally) (weft, error) {
 	r := render(o, m)
 	if w.plant != nil {
 		w.plant(r)
 	}
-	_, err := w.table.Apply(ctx, r.table)
-	if err != nil {
+	if _, err := w.table.Apply(ctx, r.table); err != nil {
 		return weft{}, err
+	}
+	if m == modes[w.steps%len(modes)] { // an agent that starts again has nothing to write
+		w.restart()
+		if changed, err := w.table.Apply(ctx, r.table); err != nil {
+			return weft{}, err
+		} else if changed {
+			return weft{}, fmt.Errorf("mode %s: an agent that starts again changes its table", m)
+		}
 	}
 	table, err := listRules(isOwnAddress, "inet", nftables.Name)
 	own := map[netip.Addr]bool{}

@@ -12,6 +12,6 @@ const (
 	ReasonNoIKEDaemon = "NoIKEDaemon"
 	// ReasonNoIdentity: the node has no certificate yet.
 	ReasonNoIdentity = "NoIdentity"
-	// ReasonPeersNotEncrypted: keys are not negotiated with some nodes.
+	// ReasonPeersNotEncrypted: keys are not negotiated with some nodes, or another program has deleted IPsec policies or keys.
 	ReasonPeersNotEncrypted = "PeersNotEncrypted"
 )

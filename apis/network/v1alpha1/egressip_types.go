@@ -42,6 +42,7 @@ type EgressIPList struct {
 type EgressIPSpec struct {
 	// egressIPs are the addresses. Each must be in a network of the nodes' link to the outside and must not be in use
 	// otherwise. Several addresses of a family are carried by different nodes, and connections are spread over them.
+	// While an address cannot be used, an address that it replaces stays in use.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -98,6 +99,12 @@ type EgressIPStatus struct {
 	// +listMapKey=egressIP
 	// +kubebuilder:validation:MaxItems=16
 	Items []EgressIPStatusItem `json:"items,omitempty"`
+
+	// former lists addresses that were removed from egressIPs and stay in use, because an address that replaces them cannot be used.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Former []IP `json:"former,omitempty"`
 
 	// conditions: Assigned: each address is assigned to a node. The message names the other addresses, and why they
 	// are not assigned.

@@ -89,6 +89,12 @@ type EgressQoSBandwidth struct {
 
 // EgressQoSStatus is written by the operator.
 type EgressQoSStatus struct {
+	// egress are the last rules that were readable. They are in force while spec.egress has an unreadable rule.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Egress []EgressQoSRule `json:"egress,omitempty"`
+
 	// conditions: Ready: the rules are in force.
 	// +optional
 	// +listType=map

@@ -63,7 +63,7 @@ type ExternalRouteSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.static) && self.static.size() > 0 || has(self.pods) && self.pods.size() > 0",message="static, pods or both are needed"
 type ExternalNextHops struct {
-	// static are routers by address.
+	// static are routers by address. While a router cannot be used, a router that it replaces stays in use.
 	// +optional
 	// +listType=map
 	// +listMapKey=address
@@ -115,6 +115,13 @@ type ExternalRouteStatus struct {
 	// +listMapKey=address
 	// +kubebuilder:validation:MaxItems=64
 	NextHops []ExternalNextHop `json:"nextHops,omitempty"`
+
+	// former lists routers that were removed from spec.nextHops.static and stay in use, because a router that replaces them cannot be used.
+	// +optional
+	// +listType=map
+	// +listMapKey=address
+	// +kubebuilder:validation:MaxItems=16
+	Former []ExternalNextHop `json:"former,omitempty"`
 
 	// conditions: Ready: the selected pods leave by nextHops. The message names the routers that cannot be used, and why.
 	// +optional

@@ -46,7 +46,7 @@ const ConditionAnnounced = "Announced"
 // Reasons of ConditionAnnounced, besides ReasonAsExpected, ReasonNotOnNodeNetwork and
 // ReasonDatabaseSchemaTooOld.
 const (
-	// ReasonNoEligibleNode: no node that the pool selects can answer for an address.
+	// ReasonNoEligibleNode: no node that the pool selects can answer for an address. The message says whether former nodes do.
 	ReasonNoEligibleNode = "NoEligibleNode"
 	// ReasonNoLocalEndpoints: externalTrafficPolicy is Local, and no eligible node has a ready endpoint.
 	ReasonNoLocalEndpoints = "NoLocalEndpoints"

@@ -77,7 +77,7 @@ type LoadBalancerPoolSpec struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
 	// nodeSelector selects the nodes that may answer for the addresses, and that announce them by BGP. Omitted or
-	// empty, all.
+	// empty, all. While it selects no node, status.nodeSelector applies.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, k.matches('^([a-z0-9][-.a-z0-9]*/)?[^\\\\W_]([-.\\\\w]{0,61}[^\\\\W_])?$') && self.matchLabels[k].size() <= 63)",message="a key is not a label key such as team or example.com/team, or its value has more than 63 characters",reason=FieldValueInvalid,fieldPath=.matchLabels
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, (e.operator in ['In', 'NotIn'] ? has(e.values) && e.values.size() > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || e.values.size() == 0)))",message="operator and values do not fit: In and NotIn need values, Exists and DoesNotExist have none",reason=FieldValueInvalid,fieldPath=.matchExpressions
@@ -116,6 +116,10 @@ type LoadBalancerPoolStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4096
 	InUse []IP `json:"inUse,omitempty"`
+
+	// nodeSelector is the last spec.nodeSelector that selected a node. While spec.nodeSelector selects none, it stays in use.
+	// +optional
+	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 
 	// announcements lists which node answers for which address. Only an address that a Service has is listed.
 	// +optional

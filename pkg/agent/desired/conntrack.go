@@ -3,6 +3,9 @@ package desired
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weft-network/weft/pkg/facts"
@@ -25,6 +28,73 @@ func (s Stale) Args() (args []string) {
 		args = append(args, fmt.Sprint("zone=", s.Zone))
 	}
 	return append(args, tuple(s.From, s.To), tuple(s.By, netip.AddrPort{}))
+}
+
+// String names the entries in errors.
+func (s Stale) String() string {
+	text := "UDP conntrack entries"
+	for _, part := range []struct {
+		preposition string
+		at          netip.AddrPort
+	}{{"from", s.From}, {"to", s.To}, {"answered by", s.By}} {
+		if part.at.IsValid() {
+			text += fmt.Sprintf(" %s %s", part.preposition, part.at)
+		}
+	}
+	return text
+}
+
+// Entries returns the selected entries of a list that ovs-vswitchd wrote (dpctl/dump-conntrack), each as the Stale that selects it
+// alone: with a zone, a source and a destination. ovs-vswitchd before version 3.1 can remove no others.
+func Entries(list string, selected []Stale) (found []Stale) {
+	for line := range strings.SplitSeq(list, "\n") {
+		m := entry.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		zone, _ := strconv.Atoi(m[7]) // zone 0 is not written
+		e := Stale{zone, end(m[1], m[3]), end(m[2], m[4]), end(m[5], m[6])}
+		if slices.ContainsFunc(selected, func(s Stale) bool { return s.selects(e) }) {
+			e.By = netip.AddrPort{}
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// entry is a line of dpctl/dump-conntrack for UDP.
+var entry = regexp.MustCompile(`^udp,orig=\(src=([^,]+),dst=([^,]+),sport=(\d+),dport=(\d+)\),` +
+	`reply=\(src=([^,]+),dst=[^,]+,sport=(\d+),dport=\d+\)(?:,zone=(\d+))?`)
+
+// end returns one end of an entry. It is invalid if a text is unreadable.
+func end(address, port string) netip.AddrPort {
+	at, err := netip.ParseAddr(address)
+	number, err2 := strconv.ParseUint(port, 10, 16)
+	if err != nil || err2 != nil {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(at, uint16(number))
+}
+
+func (s Stale) selects(e Stale) bool {
+	same := func(want, have netip.AddrPort) bool {
+		return !want.IsValid() || want.Port() == have.Port() && (want.Addr().IsUnspecified() || want.Addr() == have.Addr())
+	}
+	return (s.Zone == 0 || s.Zone == e.Zone) && same(s.From, e.From) && same(s.To, e.To) && same(s.By, e.By)
+}
+
+// WholeArgs is Args for one of Entries.
+func (s Stale) WholeArgs() []string {
+	return []string{fmt.Sprint("zone=", s.Zone), tuple(s.From, s.To)}
+}
+
+// ZoneArgs returns the arguments of dpctl/dump-conntrack after the datapath's name for a list that has all selected entries.
+func ZoneArgs(selected []Stale) []string {
+	zone := selected[0].Zone
+	if zone == 0 || slices.ContainsFunc(selected, func(s Stale) bool { return s.Zone != zone }) {
+		return nil
+	}
+	return []string{fmt.Sprint("zone=", zone)}
 }
 
 // tuple returns one direction of UDP entries.

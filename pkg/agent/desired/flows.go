@@ -35,6 +35,8 @@ type ExternalBridge struct {
 	Addresses, Ports []netip.Addr
 	// Hidden are networks whose addresses must not leave the node: the pods' networks, if they are translated.
 	Hidden []netip.Prefix
+	// Services are the service networks. Packets to cluster IPs that no service has must not leave the node.
+	Services []netip.Prefix
 	// Reserved are destinations whose packets go to the host, regardless of conntrack and Frontends.
 	Reserved  reserved.Table
 	Frontends []Frontend
@@ -132,8 +134,12 @@ func (b ExternalBridge) alone() []Flow {
 	return slices.Concat(flows, b.hide(in, output(b.Physical)), b.silence(in), b.tooBig())
 }
 
-// hide drops packets with untranslated addresses, and lets out packets with routed addresses.
+// hide drops packets to service networks and packets with untranslated addresses, and lets out packets with routed addresses.
 func (b ExternalBridge) hide(in, out string) (flows []Flow) {
+	for _, network := range b.Services {
+		f := familyOf(network.Addr())
+		flows = append(flows, Flow{0, 109, fmt.Sprintf("%s,%s,%s=%s", in, f.ip, f.destination, network), drop})
+	}
 	for _, network := range b.Hidden {
 		f := familyOf(network.Addr())
 		flows = append(flows, Flow{0, 105, fmt.Sprintf("%s,%s,%s=%s", in, f.ip, f.source, network), drop})

@@ -176,8 +176,8 @@ func (c chooser) host(from facts.Choice, outside bool) (endpoints []netip.AddrPo
 	if len(chosen) == 0 || len(preferred) == 0 && !c.differs(from, outside) {
 		return nil, false
 	}
-	if outside && c.frontend.Local && len(own) > 0 {
-		chosen = own // pods would not see the client's address
+	if outside && c.frontend.Local && len(own) > 0 && c.place.Mode != networkv1alpha1.GatewayLocal {
+		chosen = own // pods would not see the client's address, because they reply through the gateway router
 	}
 	if c.sticky && len(preferred) > 0 {
 		chosen = preferred

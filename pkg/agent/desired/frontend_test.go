@@ -94,6 +94,13 @@ func TestWhichEndpointsAHostChooses(t *testing.T) {
 			},
 			inside:   "10.244.1.5 10.244.2.5 172.18.0.11",
 			external: "10.244.1.5 10.244.2.5 172.18.0.11 / 172.18.0.11"},
+		"external policy Local and the host beside a pod of the node, in Local mode": {mode: local,
+			change: func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal },
+			slices: func(s *corev1.Service) []discoveryv1.EndpointSlice {
+				return both(s, "172.18.0.11@n1", "10.244.1.5@n1", "10.244.2.5@n2")
+			},
+			inside:   "10.244.1.5 10.244.2.5 172.18.0.11",
+			external: "10.244.1.5 10.244.2.5 172.18.0.11 / 10.244.1.5 172.18.0.11"},
 		"external policy Local without node ports, in Local mode": {mode: local,
 			change: func(s *corev1.Service) {
 				s.Spec.ExternalTrafficPolicy, s.Spec.Ports[0].NodePort = corev1.ServiceExternalTrafficPolicyLocal, 0

@@ -483,7 +483,8 @@ func TestNoTunnelLeavesThroughTheRouterOrTheHost(t *testing.T) {
 		}
 	}
 	for _, mode := range []networkv1alpha1.GatewayMode{networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal} {
-		chains := desired.HostRules{Mode: mode}.Table().Chains
+		services := []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:10:96::/112")}
+		chains := desired.HostRules{Mode: mode, Services: services}.Table().Chains
 		i := slices.IndexFunc(chains, func(c desired.NftChain) bool { return c.Hook == "forward" })
 		if i < 0 {
 			t.Fatalf("mode %s: no chain for forwarded packets", mode)
@@ -492,10 +493,24 @@ func TestNoTunnelLeavesThroughTheRouterOrTheHost(t *testing.T) {
 			`iifname "ovn-k8s-mp0" udp dport 6081 drop`,
 			"ct status dnat udp dport 6081 ip daddr . meta l4proto . th dport @beyond4 drop",
 			`oifname "ovn-k8s-mp0" icmp type redirect drop`,
+			`iifname "ovn-k8s-mp0" ip daddr 10.96.0.0/16 ct original ip daddr 10.96.0.0/16 drop`,
+			`iifname "ovn-k8s-mp0" ip6 daddr fd00:10:96::/112 ct original ip6 daddr fd00:10:96::/112 drop`,
 		} {
 			if !slices.Contains(chains[i].Rules, rule) {
 				t.Errorf("mode %s: rule %q is missing in %q", mode, rule, chains[i].Rules)
 			}
+		}
+	}
+}
+
+// While encryption is required, tunnels' packets without IPsec neither leave nor enter the host.
+func TestNoTunnelIsInTheClear(t *testing.T) {
+	guards := map[string]string{"output": "udp dport 6081 rt ipsec missing drop", "input": "udp dport 6081 meta ipsec missing drop"}
+	for hook, rule := range guards {
+		if !slices.ContainsFunc(desired.TunnelGuard().Chains, func(c desired.NftChain) bool {
+			return c.Type == "filter" && c.Hook == hook && slices.Contains(c.Rules, rule)
+		}) {
+			t.Errorf("rule %q is missing", rule)
 		}
 	}
 }
@@ -526,7 +541,7 @@ func TestTheHostServesWhereTheRouterDoesNot(t *testing.T) {
 // A bridge that only OVN uses lets out translated packets with the router's MAC, and nothing else of the router.
 func TestALinkOfItsOwn(t *testing.T) {
 	b := desired.ExternalBridge{
-		Alone: true, Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Hidden: nets("10.244.0.0/16"),
+		Alone: true, Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Hidden: nets("10.244.0.0/16"), Services: nets("10.96.0.0/16"),
 		Frontends: usable(loadBalancer()), Silent: addrs("172.18.0.201", "fd00:18::201"),
 	}
 	want := []desired.Flow{
@@ -534,6 +549,7 @@ func TestALinkOfItsOwn(t *testing.T) {
 		{Priority: 100, Match: "in_port=2,dl_src=02:00:00:18:00:11", Actions: "output:1"},
 		{Priority: 90, Match: "in_port=2", Actions: "drop"},
 		{Priority: 50, Match: "in_port=1,dl_dst=02:00:00:18:00:11", Actions: "output:2"},
+		{Priority: 109, Match: "in_port=2,ip,nw_dst=10.96.0.0/16", Actions: "drop"},
 		{Priority: 105, Match: "in_port=2,ip,nw_src=10.244.0.0/16", Actions: "drop"},
 		{Priority: 107, Match: "in_port=2,arp,arp_spa=172.18.0.201", Actions: "drop"},
 		{Priority: 107, Match: "in_port=2,icmp6,icmp_type=136,icmp_code=0,nd_target=fd00:18::201", Actions: "drop"},
@@ -549,9 +565,11 @@ func TestPodsWithRoutersOfTheirOwn(t *testing.T) {
 	b := desired.ExternalBridge{Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Addresses: addrs("172.18.0.11", "fd00:18::11"),
 		Ports:  addrs("172.18.0.11", "fd00:18::11"),
 		Hidden: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}, Routed: addrs("10.244.0.5", "fd00:10:244::5"),
-		Watched: addrs("172.18.0.201", "fd00:18::201")}
+		Services: []netip.Prefix{netip.MustParsePrefix("fd00:10:96::/112")},
+		Watched:  addrs("172.18.0.201", "fd00:18::201")}
 	for _, want := range []struct{ priority, match, actions string }{
 		{"105", "in_port=2,ip,nw_src=10.244.0.0/16", "drop"},
+		{"109", "in_port=2,ipv6,ipv6_dst=fd00:10:96::/112", "drop"},
 		{"108", "in_port=2,ip,dl_src=02:00:00:18:00:11,nw_src=10.244.0.5", "ct(commit,table=2,"},
 		{"108", "in_port=2,ipv6,dl_src=02:00:00:18:00:11,ipv6_src=fd00:10:244::5", "ct(commit,table=2,"},
 		{"40", "ct_state=+new+trk,ip,ct_nw_dst=10.244.0.5", "output:2"},

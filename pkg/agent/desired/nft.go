@@ -47,8 +47,8 @@ type HostRules struct {
 	SNAT networkv1alpha1.SNATPolicy
 	// Addresses are the node's.
 	Addresses Addresses
-	// Pods are the networks of all pods.
-	Pods []netip.Prefix
+	// Pods are the networks of all pods, Services the service networks.
+	Pods, Services []netip.Prefix
 	// Egress reports whether the node's gateway router leads to the host, in Local mode.
 	Egress bool
 	// Forwards reports whether the host forwards packets of clients in Shared mode.
@@ -233,13 +233,21 @@ func guard() NftChain {
 
 // forward drops packets that must not pass through the host. These are datagrams to tunnels, from pods or to endpoints
 // elsewhere that this table chose: with the host's address, other nodes would accept them as this node's own. These are
-// also redirects to pods, which only routers on the receiver's own link may send (RFC 792, RFC 4861 §8).
+// also redirects to pods, which only routers on the receiver's own link may send (RFC 792, RFC 4861 §8), and packets to cluster IPs that
+// no service has, which the host's route would send back to OVN. Another proxy on the host may have translated them before.
 func (h HostRules) forward() NftChain {
 	chain := NftChain{Name: "forward", Type: "filter", Hook: "forward", Priority: "filter", Rules: []string{
 		fmt.Sprintf("iifname %q udp dport %d drop", names.ManagementInterface, ports.Geneve),
 		fmt.Sprintf("oifname %q icmp type redirect drop", names.ManagementInterface),
 		fmt.Sprintf("oifname %q icmpv6 type nd-redirect drop", names.ManagementInterface),
 	}}
+	for _, network := range h.Services {
+		family := nftFamilies()[0]
+		if !network.Addr().Is4() {
+			family = nftFamilies()[1]
+		}
+		chain.add("iifname %q %[2]s daddr %[3]s ct original %[2]s daddr %[3]s drop", names.ManagementInterface, family.ip, network)
+	}
 	if h.Egress {
 		// Unsolicited packets to an egress IP would go back and forth between the host and the router.
 		chain.add("iifname %q oifname %q drop", names.EgressInterface, names.EgressInterface)
@@ -249,6 +257,16 @@ func (h HostRules) forward() NftChain {
 		chain.add("ct status dnat udp dport %d %s @beyond%s drop", ports.Geneve, f.destination(), f.suffix)
 	}
 	return chain
+}
+
+// TunnelGuard returns the table that drops tunnels' packets which IPsec does not protect. The kernel's policies do so, too, until
+// another program deletes them, and before the IKE daemon has installed them.
+func TunnelGuard() NftTable {
+	chain := func(name, hook, unprotected string) NftChain {
+		return NftChain{Name: name, Type: "filter", Hook: hook, Priority: "filter",
+			Rules: []string{fmt.Sprintf("udp dport %d %s missing drop", ports.Geneve, unprotected)}}
+	}
+	return NftTable{Chains: []NftChain{chain("out", "output", "rt ipsec"), chain("in", "input", "meta ipsec")}}
 }
 
 // Loopback reports whether a frontend has an address of 127.0.0.0/8, which requires hostnet.RouteLoopback.

@@ -15,8 +15,9 @@ var (
 	elsewhere = "-"
 )
 
-// StripSlice returns a copy of an EndpointSlice with only the endpoints that may serve, for the cache of the agent on a
-// node. Endpoints on other nodes that are alike are merged into one with all addresses, which costs 32 bytes for each.
+// StripSlice returns a copy of an EndpointSlice without terminating endpoints that no longer serve, for the cache of the agent on a
+// node. Endpoints that are not ready stay, because they precede terminating ones with the same address. Endpoints on
+// other nodes that are alike are merged into one with all addresses, which costs 32 bytes for each.
 // StripSlice returns its own result unchanged, because a cache strips objects again when it lists them again.
 func StripSlice(s *discoveryv1.EndpointSlice, node string) *discoveryv1.EndpointSlice {
 	if isStripped(s) {
@@ -31,16 +32,15 @@ func StripSlice(s *discoveryv1.EndpointSlice, node string) *discoveryv1.Endpoint
 	merged := map[string]int{} // index in kept.Endpoints
 	for i := range s.Endpoints {
 		e := strip(&s.Endpoints[i])
-		if len(e.Addresses) == 0 || e.Conditions.Ready == &no && (e.Conditions.Serving == &no || e.Conditions.Terminating == &no) {
+		if len(e.Addresses) == 0 || e.Conditions.Ready == &no && e.Conditions.Serving == &no && e.Conditions.Terminating == &yes {
 			continue
 		}
 		if e.NodeName == nil || *e.NodeName == node {
-			e.TargetRef = nameOf(&s.Endpoints[i])
 			kept.Endpoints = append(kept.Endpoints, e)
 			continue
 		}
 		e.NodeName = &elsewhere
-		key := fmt.Sprint(*e.Conditions.Ready, e.Hints)
+		key := fmt.Sprint(*e.Conditions.Ready, *e.Conditions.Terminating, e.Hints)
 		if at, ok := merged[key]; ok {
 			kept.Endpoints[at].Addresses = append(kept.Endpoints[at].Addresses, e.Addresses...)
 			continue
@@ -79,15 +79,6 @@ func known(condition *bool, unset bool) *bool {
 		return &yes
 	}
 	return &no
-}
-
-// nameOf returns an endpoint's reference with only the name, which identifies a pod with endpoints in the slices of both
-// families.
-func nameOf(e *discoveryv1.Endpoint) *corev1.ObjectReference {
-	if e.TargetRef == nil {
-		return nil
-	}
-	return &corev1.ObjectReference{Kind: e.TargetRef.Kind, Namespace: e.TargetRef.Namespace, Name: e.TargetRef.Name}
 }
 
 // Unmerged returns stripped slices with one endpoint for each address, as the API has them.

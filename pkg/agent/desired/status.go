@@ -70,7 +70,8 @@ func NodeStatus(nn *networkv1alpha1.NodeNetwork, h Health) networkv1alpha1.NodeN
 	if nn.Spec.BGP == nil {
 		meta.RemoveStatusCondition(&want.Conditions, networkv1alpha1.ConditionRoutesAnnounced)
 	}
-	if nn.Spec.Encryption == "" {
+	failsToEnd := func(note Stage) bool { return note.Type == networkv1alpha1.ConditionTunnelsEncrypted }
+	if nn.Spec.Encryption == "" && !slices.ContainsFunc(h.Notes, failsToEnd) {
 		meta.RemoveStatusCondition(&want.Conditions, networkv1alpha1.ConditionTunnelsEncrypted)
 	}
 	if nn.Spec.Wildcards == nil {

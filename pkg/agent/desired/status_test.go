@@ -65,6 +65,18 @@ func TestReadyNamesTheFirstFailure(t *testing.T) {
 	wantCondition(t, got, "Ready", metav1.ConditionFalse, "NotReady", "ManagementPortReady: link absent")
 }
 
+// A node that cannot end its encryption says so. Without encryption there is no such condition.
+func TestTheEndOfEncryptionIsReported(t *testing.T) {
+	failed := desired.Stage{Type: "TunnelsEncrypted", Reason: "HostError", Err: errors.New("nft is absent")}
+	nn := nodeNetwork()
+	nn.Status = desired.NodeStatus(nn, desired.Health{Stages: stages(nil), Notes: []desired.Stage{failed}})
+	wantCondition(t, nn.Status, "TunnelsEncrypted", metav1.ConditionFalse, "HostError", "nft is absent")
+	s := desired.NodeStatus(nn, desired.Health{Stages: stages(nil), Status: nn.Status})
+	if meta.FindStatusCondition(s.Conditions, failed.Type) != nil {
+		t.Error("the condition stays")
+	}
+}
+
 // The operator's condition stays unchanged, and Ready depends on it.
 func TestReadySumsUpTheTopology(t *testing.T) {
 	nn := nodeNetwork()

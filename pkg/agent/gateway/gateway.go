@@ -116,10 +116,12 @@ type outside struct {
 	further     atomic.Value // []string: the host's other links that may have egress IPs
 	bridges     map[string]*openflow.Bridge
 	table       nftables.Table
+	tunnels     nftables.Table // Tunnels
 	firewall    nftables.Firewall
 	guards      *nftables.Guards
 	drops       error                                // of firewalls that drop packets of pods
 	udp         map[netip.AddrPort]desired.UDPTarget // the table's translations of UDP destinations; nil: unknown
+	remaining   remaining                            // of Open vSwitch's stale entries
 	// reserved are the destinations that no host port may use; nil: not computed yet.
 	reserved atomic.Pointer[reserved.Table]
 
@@ -139,7 +141,8 @@ type outside struct {
 func (o *outside) leadsThroughPort() bool { return o.egress || len(o.balanced) > 0 }
 
 func newOutside(runDir string) *outside {
-	return &outside{runDir: runDir, bridges: map[string]*openflow.Bridge{}, guards: nftables.NewGuards()}
+	return &outside{runDir: runDir, bridges: map[string]*openflow.Bridge{}, guards: nftables.NewGuards(),
+		tunnels: nftables.Table{Of: nftables.Tunnels}}
 }
 
 // bridge returns the Bridge with that name. It is kept, because it compares the flows with its last write.
@@ -209,9 +212,7 @@ func (r *Gateway) Apply(
 		if found && err == nil && stage.Err == nil {
 			r.Health.done(familyNames(families(spec)))
 		}
-		if err != nil && stage.Err == nil {
-			stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
-		}
+		r.addHostError(&stage, errors.Join(err, r.removeStale(ctx)))
 		if err := r.addresses.CheckPorts(w.spec); err != nil && stage.Err == nil {
 			stage.Reason, stage.Err = networkv1alpha1.ReasonNoPortAddress, err
 		}
@@ -229,4 +230,20 @@ func (r *Gateway) Apply(
 		}
 	}
 	return stage
+}
+
+// hostRetry is the time until the host is changed again after an error, while the node waits for something else.
+const hostRetry = 2 * time.Second
+
+// addHostError adds an error of the host to a stage. A reason to wait stays, because any other would end a change of the gateway.
+func (r *Gateway) addHostError(stage *desired.Stage, err error) {
+	if err == nil {
+		return
+	}
+	if stage.Err == nil {
+		stage.Reason = networkv1alpha1.ReasonHostError // is retried
+	} else {
+		r.After(hostRetry)
+	}
+	stage.Err = errors.Join(stage.Err, err)
 }

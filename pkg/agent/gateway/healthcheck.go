@@ -17,7 +17,7 @@ import (
 const healthTimeout = 5 * time.Second
 
 // HealthChecks serves the services' healthCheckNodePorts as kube-proxy does: 200 if this node has endpoints of the
-// service and the node's services are programmed, and 503 otherwise.
+// service in the client's family and the node's services are programmed, and 503 otherwise.
 type HealthChecks struct {
 	healthy func() bool // whether the node's services are programmed
 
@@ -34,17 +34,20 @@ type healthCheck struct {
 	healthy func() bool
 
 	mu    sync.Mutex
-	ready int
+	ready localEndpoints
 }
+
+// localEndpoints are the numbers of addresses at which a service has ready endpoints on the node.
+type localEndpoints struct{ ipv4, ipv6 int }
 
 // NewHealthChecks returns HealthChecks without a service. healthy reports whether the node's services are programmed.
 func NewHealthChecks(healthy func() bool) *HealthChecks {
 	return &HealthChecks{healthy: healthy, byName: map[types.NamespacedName]*healthCheck{}}
 }
 
-// set makes the service's health check at the port report that many ready endpoints on this node. Port 0 removes the
+// set makes the service's health check at the port report ready endpoints on this node. Port 0 removes the
 // check. An error means that the port cannot be listened at now. The caller tries again.
-func (h *HealthChecks) set(name types.NamespacedName, port int32, ready int) error {
+func (h *HealthChecks) set(name types.NamespacedName, port int32, ready localEndpoints) error {
 	if port == 0 {
 		h.forget(name)
 		return nil
@@ -105,7 +108,7 @@ func (c *healthCheck) listen() error {
 
 func (c *healthCheck) close() { _ = c.server.Close() }
 
-func (c *healthCheck) set(ready int) {
+func (c *healthCheck) set(ready localEndpoints) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ready = ready
@@ -122,9 +125,12 @@ type healthAnswer struct {
 }
 
 // ServeHTTP implements http.Handler.
-func (c *healthCheck) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (c *healthCheck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
-	answer := healthAnswer{LocalEndpoints: c.ready, ServiceProxyHealthy: c.healthy()}
+	answer := healthAnswer{LocalEndpoints: c.ready.ipv4, ServiceProxyHealthy: c.healthy()}
+	if at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && at.IP.To4() == nil {
+		answer.LocalEndpoints = c.ready.ipv6
+	}
 	c.mu.Unlock()
 	answer.Service.Namespace, answer.Service.Name = c.name.Namespace, c.name.Name
 	w.Header().Set("Content-Type", "application/json")

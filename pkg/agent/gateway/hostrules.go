@@ -17,9 +17,10 @@ import (
 	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
-// What is repaired: the host's nftables table, the guards of pods' interfaces, and rules in the chain of iptables.
+// What is repaired: the host's nftables tables, the guards of pods' interfaces, and rules in the chain of iptables.
 var (
 	nftTable    = repairs.Object{Kind: repairs.Nftables, Name: "table inet " + nftables.Name + " of nftables"}
+	tunnelTable = repairs.Object{Kind: repairs.Nftables, Name: "table inet " + nftables.Tunnels + " of nftables"}
 	guardTable  = repairs.Object{Kind: repairs.Nftables, Name: "table netdev " + cni.GuardTable + " of nftables"}
 	acceptRules = repairs.Object{Kind: repairs.Firewall, Name: "the rules that let pods pass chain FORWARD of iptables"}
 )
@@ -28,6 +29,7 @@ var (
 func (r *Gateway) applyRules(ctx context.Context, spec networkv1alpha1.NodeNetworkSpec) error {
 	rules := desired.HostRules{
 		Mode: spec.Gateway.Mode, SNAT: spec.Gateway.SNAT, Addresses: r.addresses, Pods: desired.Prefixes(spec.ClusterSubnets),
+		Services: desired.Prefixes(spec.ServiceSubnets),
 		Egress:   spec.Gateway.Mode == networkv1alpha1.GatewayLocal && r.outside.leadsThroughPort(),
 		Forwards: r.outside.forwards,
 	}
@@ -59,7 +61,21 @@ func (r *Gateway) applyRules(ctx context.Context, spec networkv1alpha1.NodeNetwo
 		r.Services.stale.add(desired.StaleWays(desired.Changed(r.outside.udp, udp), r.outside.udp, udp))
 	}
 	r.outside.udp = udp
-	return r.removeStale(ctx)
+	return nil
+}
+
+// GuardTunnels keeps tunnels' packets from leaving or entering the host in the clear while encryption is required. It needs nothing that
+// Apply waits for. The kernel does not see the tunnels of the userspace datapath.
+func (r *Gateway) GuardTunnels(ctx context.Context, protection networkv1alpha1.TunnelProtection) error {
+	if protection != networkv1alpha1.ProtectionRequired || r.Datapath != networkv1alpha1.DatapathSystem {
+		err := r.outside.tunnels.Remove(ctx)
+		r.Repairs.Note(tunnelTable, desired.NftTable{}, false, err)
+		return err
+	}
+	table := desired.TunnelGuard()
+	changed, err := r.outside.tunnels.Apply(ctx, table)
+	r.Repairs.Note(tunnelTable, table, changed, err)
+	return err
 }
 
 // applyFirewall lets packets of pods pass the host's firewalls.
@@ -95,11 +111,12 @@ func (r *Gateway) reguard() (changed bool, err error) {
 	return changed || moved, err
 }
 
-// WatchRules enqueues the node when another program changes the host's nftables table, or what a firewall of the host does with
+// WatchRules enqueues the node when another program changes the host's nftables tables, or what a firewall of the host does with
 // forwarded packets. It returns when ctx ends.
 func (r *Gateway) WatchRules(ctx context.Context) error {
 	return nftables.Watch(ctx, ctrl.Log.WithName("nftables"),
 		nftables.Watched{Object: &r.outside.table, Changed: func(process string) { r.Repairs.Changed(nftTable, process) }},
+		nftables.Watched{Object: &r.outside.tunnels, Changed: func(process string) { r.Repairs.Changed(tunnelTable, process) }},
 		nftables.Watched{Object: r.outside.guards, Changed: func(process string) { r.Repairs.Changed(guardTable, process) }},
 		nftables.Watched{Object: &r.outside.firewall, Changed: func(process string) { r.Repairs.Changed(acceptRules, process) }})
 }

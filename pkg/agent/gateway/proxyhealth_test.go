@@ -171,9 +171,26 @@ func TestChangesOfEndpointsAreMeasured(t *testing.T) {
 func TestHealthChecksNeedProgrammedServices(t *testing.T) {
 	for healthy, want := range map[bool]int{true: http.StatusOK, false: http.StatusServiceUnavailable} {
 		w := httptest.NewRecorder()
-		(&healthCheck{name: web, ready: 1, healthy: func() bool { return healthy }}).ServeHTTP(w, nil)
+		check := &healthCheck{name: web, ready: localEndpoints{ipv4: 1}, healthy: func() bool { return healthy }}
+		check.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		if w.Code != want || !strings.Contains(w.Body.String(), fmt.Sprintf(`"serviceProxyHealthy":%v`, healthy)) {
 			t.Errorf("%v: %d %s", healthy, w.Code, w.Body)
+		}
+	}
+}
+
+// Each family has the number of its endpoints.
+func TestHealthChecksAnswerByFamily(t *testing.T) {
+	check := &healthCheck{name: web, ready: localEndpoints{ipv4: 2}, healthy: func() bool { return true }}
+	for address, want := range map[string]string{
+		"127.0.0.1": `200 {"service":{"namespace":"demo","name":"web"},"localEndpoints":2,"serviceProxyHealthy":true}`,
+		"::1":       `503 {"service":{"namespace":"demo","name":"web"},"localEndpoints":0,"serviceProxyHealthy":true}`,
+	} {
+		w := httptest.NewRecorder()
+		local := context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.ParseIP(address)})
+		check.ServeHTTP(w, httptest.NewRequestWithContext(local, http.MethodGet, "/", nil))
+		if have := strings.TrimSpace(fmt.Sprint(w.Code, " ", w.Body)); have != want {
+			t.Errorf("%s: %s, want %s", address, have, want)
 		}
 	}
 }

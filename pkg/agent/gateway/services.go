@@ -40,7 +40,7 @@ import (
 func CachedServices(node string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Service{}: {
-			Label: without(names.ServiceProxyLabel, corev1.IsHeadlessService),
+			Label: without(names.ServiceProxyLabel),
 			Transform: func(object any) (any, error) {
 				if s, ok := object.(*corev1.Service); ok {
 					return desired.StripService(s), nil
@@ -50,7 +50,7 @@ func CachedServices(node string) map[client.Object]cache.ByObject {
 		},
 		&networkv1alpha1.IPPool{}: {Transform: cache.TransformStripManagedFields()},
 		&discoveryv1.EndpointSlice{}: {
-			Label: without(names.ServiceProxyLabel, corev1.IsHeadlessService),
+			Label: without(corev1.IsHeadlessService),
 			Transform: func(object any) (any, error) {
 				if s, ok := object.(*discoveryv1.EndpointSlice); ok {
 					return desired.StripSlice(s, node), nil
@@ -61,13 +61,11 @@ func CachedServices(node string) map[client.Object]cache.ByObject {
 	}
 }
 
-// without selects objects with none of the labels. An error is impossible, because the keys are valid constants.
-func without(keys ...string) labels.Selector {
+// without selects objects without a label. An error is impossible, because the keys are valid constants.
+func without(key string) labels.Selector {
 	selector := labels.NewSelector()
-	for _, key := range keys {
-		if r, err := labels.NewRequirement(key, selection.DoesNotExist, nil); err == nil {
-			selector = selector.Add(*r)
-		}
+	if r, err := labels.NewRequirement(key, selection.DoesNotExist, nil); err == nil {
+		selector = selector.Add(*r)
 	}
 	return selector
 }
@@ -169,7 +167,11 @@ func (s *Services) check(name types.NamespacedName, service *corev1.Service, end
 	node := s.place.Node.Name
 	s.mu.Unlock()
 	parsed, _ := facts.ParseService(service, nil, nil)
-	err := s.checks.set(name, parsed.HealthCheckPort, facts.ReadyOn(endpoints, node))
+	var ready localEndpoints
+	if parsed.HealthCheckPort != 0 {
+		ready.ipv4, ready.ipv6 = facts.ReadyOn(desired.Unmerged(endpoints), node)
+	}
+	err := s.checks.set(name, parsed.HealthCheckPort, ready)
 	if err != nil {
 		s.events.Eventf(service, nil, corev1.EventTypeWarning, "HealthCheckPortTaken", "Balance", "node %s: %v; it is tried again", node, err)
 	}

@@ -121,6 +121,7 @@ func (r *Gateway) externalFacts(
 	facts := desired.ExternalBridge{
 		Alone: isApart(spec.Gateway), Userspace: r.Datapath == networkv1alpha1.DatapathNetdev, Physical: bridge.physical,
 		Patch: bridge.patch, MAC: string(found.MACAddress), Addresses: gatewayAddresses(found),
+		Services: desired.Prefixes(spec.ServiceSubnets),
 	}
 	facts.Ports = slices.DeleteFunc(slices.Clone(facts.Addresses), func(a netip.Addr) bool {
 		return !slices.Contains(r.addresses.Ports, a)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +18,9 @@ import (
 
 // staleTimeout limits the removal of conntrack entries.
 const staleTimeout = 10 * time.Second
+
+// mostRemovals is how many entries one reconciliation removes one by one.
+const mostRemovals = 1000
 
 // staleGaps returns the times between the removals of an entry. New flows of a small cluster come within the first, of a large one within
 // the last.
@@ -90,7 +95,10 @@ func (s *staleEntries) removed(entries []desired.Stale, now time.Time) (next tim
 	return next
 }
 
-// removeStale removes the conntrack entries that are due, the kernel's and Open vSwitch's. What fails stays due.
+// remaining are single entries that ovs-vswitchd before version 3.1 has yet to remove, and the selection from which they were listed.
+type remaining struct{ entries, selected []desired.Stale }
+
+// removeStale removes the conntrack entries that are due, the kernel's and Open vSwitch's. Entries whose removal fails stay due.
 func (r *Gateway) removeStale(ctx context.Context) error {
 	now := time.Now()
 	due := r.Services.stale.due(now)
@@ -98,8 +106,17 @@ func (r *Gateway) removeStale(ctx context.Context) error {
 		return err
 	}
 	if len(due) > 0 && r.outside.runDir != "" {
-		if err := r.flush(ctx, due); err != nil {
-			return fmt.Errorf("remove UDP conntrack entries of Open vSwitch: %w", err)
+		datapath := "system@ovs-system"
+		if r.Datapath == networkv1alpha1.DatapathNetdev {
+			datapath = "netdev@ovs-netdev"
+		}
+		var err error
+		if due, err = r.outside.flush(ctx, datapath, due); err != nil {
+			return fmt.Errorf("clients of UDP services may still reach former endpoints: %w", err)
+		}
+		if due == nil {
+			r.After(staleGaps()[0])
+			return nil
 		}
 	}
 	if next := r.Services.stale.removed(due, now); next > 0 {
@@ -108,27 +125,59 @@ func (r *Gateway) removeStale(ctx context.Context) error {
 	return nil
 }
 
-// flush removes entries of Open vSwitch.
-func (r *Gateway) flush(ctx context.Context, due []desired.Stale) (err error) {
+// flush removes entries of Open vSwitch. It returns the selection whose entries are all removed, or nil if a further call is needed.
+func (o *outside) flush(ctx context.Context, datapath string, due []desired.Stale) (done []desired.Stale, err error) {
 	ctx, cancel := context.WithTimeout(ctx, staleTimeout)
 	defer cancel()
-	socket, err := unixctl.Socket(r.outside.runDir, "ovs-vswitchd")
+	socket, err := unixctl.Socket(o.runDir, "ovs-vswitchd")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	conn, err := unixctl.Dial(ctx, socket)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	datapath := "system@ovs-system"
-	if r.Datapath == networkv1alpha1.DatapathNetdev {
-		datapath = "netdev@ovs-netdev"
-	}
 	for _, one := range due {
-		if _, err := conn.Call(ctx, "dpctl/flush-conntrack", append([]string{datapath}, one.Args()...)...); err != nil {
-			return err
+		if _, err := conn.Call(ctx, flushCommand, append([]string{datapath}, one.Args()...)...); err != nil {
+			if commands, listErr := conn.Call(ctx, "list-commands"); listErr == nil && !takesReplies.MatchString(commands) {
+				return o.flushWhole(ctx, conn, datapath, due)
+			}
+			return nil, fmt.Errorf("remove %s: %w", one, err)
 		}
 	}
-	return nil
+	return due, nil
+}
+
+// flushCommand removes entries. takesReplies matches its usage since version 3.1, which selects entries by a part of a tuple, and by
+// the reply's.
+const flushCommand = "dpctl/flush-conntrack"
+
+var takesReplies = regexp.MustCompile(flushCommand + `\s.*ct-reply-tuple`)
+
+// flushWhole is flush for ovs-vswitchd before version 3.1, which removes entries one by one. It lists the entries again only after
+// the entries of the last list are removed, because clients that keep sending bring theirs back.
+func (o *outside) flushWhole(ctx context.Context, conn *unixctl.Conn, datapath string, due []desired.Stale) ([]desired.Stale, error) {
+	rest := &o.remaining
+	if len(rest.entries) == 0 {
+		list, err := conn.Call(ctx, "dpctl/dump-conntrack", append([]string{datapath}, desired.ZoneArgs(due)...)...)
+		if err != nil {
+			return nil, fmt.Errorf("list conntrack entries: %w", err)
+		}
+		*rest = remaining{desired.Entries(list, due), due}
+	}
+	for range min(mostRemovals, len(rest.entries)) {
+		one := rest.entries[0]
+		_, err := conn.Call(ctx, flushCommand, append([]string{datapath}, one.WholeArgs()...)...)
+		if err != nil && !strings.Contains(err.Error(), "No such file or directory") { // it has ended meanwhile
+			return nil, fmt.Errorf("remove %s: %w", one, err)
+		}
+		rest.entries = rest.entries[1:]
+	}
+	if len(rest.entries) > 0 {
+		return nil, nil
+	}
+	done := rest.selected
+	*rest = remaining{}
+	return done, nil
 }

@@ -27,6 +27,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/agent/nftables"
 	"github.com/weft-network/weft/pkg/install/launch"
 	"github.com/weft-network/weft/pkg/install/pki"
 	"github.com/weft-network/weft/pkg/ports"
@@ -34,7 +36,13 @@ import (
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
-func TestMain(m *testing.M) { os.Exit(isolation.Run(unix.CLONE_NEWNET|unix.CLONE_NEWNS, m.Run)) }
+func TestMain(m *testing.M) {
+	if err := tools.OnPath("nft"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(isolation.Run(unix.CLONE_NEWNET|unix.CLONE_NEWNS, m.Run))
+}
 
 // needESP skips the test unless this kernel has ESP. It returns a root with strongSwan.
 func needESP(t *testing.T) (root string) {
@@ -47,28 +55,36 @@ func needESP(t *testing.T) (root string) {
 		t.Skipf("the kernel has no ESP with AES-GCM: %v; see make check-kernel", err)
 	}
 	must(t, netlink.XfrmStateDel(state))
+	return strongSwan(t)
+}
+
+// strongSwan returns a root with strongSwan.
+func strongSwan(t *testing.T) (root string) {
+	t.Helper()
 	cache, err := tools.DefaultCache()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(cache.Root(), "usr/sbin/charon")); err != nil {
-		t.Fatalf("strongSwan is absent: %v; see make check-kernel", err)
+		t.Fatalf("strongSwan is absent: %v; see make tools", err)
 	}
 	return cache.Root()
 }
 
 // node is a network namespace with an address, its IKE daemon, and its Tunnels.
 type node struct {
-	t       *testing.T
-	name    string
-	root    string // with strongSwan
-	dir     string
-	address []netip.Addr
-	ns      netns.NsHandle
-	tunnels *Tunnels
-	daemon  *exec.Cmd
-	changes atomic.Int64
-	seen    *counter
+	t        *testing.T
+	name     string
+	root     string // with strongSwan
+	dir      string
+	address  []netip.Addr
+	ns       netns.NsHandle
+	tunnels  *Tunnels
+	daemon   *exec.Cmd
+	changes  atomic.Int64
+	wake     chan struct{} // receives when Apply has to be called
+	repaired int
+	seen     *counter
 }
 
 // in runs a function in the node's namespace.
@@ -90,7 +106,7 @@ func (n *node) in(do func()) {
 func newNodes(t *testing.T, root string, authority *pki.Authority) (nodes [2]*node) {
 	t.Helper()
 	for i := range nodes {
-		n := &node{t: t, name: fmt.Sprint("n", i+1), root: root, dir: t.TempDir(),
+		n := &node{t: t, name: fmt.Sprint("n", i+1), root: root, dir: t.TempDir(), wake: make(chan struct{}, 1),
 			address: []netip.Addr{netip.MustParseAddr(fmt.Sprint("192.0.2.", i+1)), netip.MustParseAddr(fmt.Sprint("2001:db8::", i+1))}}
 		nodes[i] = n
 		made := make(chan error)
@@ -105,8 +121,10 @@ func newNodes(t *testing.T, root string, authority *pki.Authority) (nodes [2]*no
 		}
 		t.Cleanup(func() { n.ns.Close() })
 		n.identify(authority)
+		changed := func() { n.changes.Add(1); n.enqueue() }
 		n.tunnels = New(Options{Socket: launch.IKESocket(n.dir), Pair: filepath.Join(n.dir, "chassis.pem"),
-			Authorities: filepath.Join(n.dir, "ca.crt"), Changed: func() { n.changes.Add(1) }, After: func(time.Duration) {}, Log: logr.Discard()})
+			Authorities: filepath.Join(n.dir, "ca.crt"), Log: logr.Discard(),
+			Changed: changed, Deleted: changed, After: func(d time.Duration) { time.AfterFunc(d, n.enqueue) }})
 		t.Cleanup(n.tunnels.Close)
 	}
 	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "link1"}, PeerName: "link2"}))
@@ -187,20 +205,37 @@ func (n *node) kill() {
 	}
 }
 
-// apply applies a protection to the tunnels to another node, until it has the expected number of peers without keys.
-func (n *node) apply(to *node, protection networkv1alpha1.TunnelProtection, missing int) {
-	n.t.Helper()
+func (n *node) enqueue() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// once applies a protection to the tunnels to another node.
+func (n *node) once(to *node, protection networkv1alpha1.TunnelProtection) (o Outcome, err error) {
 	var peers []Peer
 	for i, a := range to.address {
 		peers = append(peers, Peer{Chassis: to.name, Address: a, Local: n.address[i]})
 	}
-	n.eventually(func() (err error) {
-		n.in(func() {
-			var without []Peer
-			if without, err = n.tunnels.Apply(n.t.Context(), n.name, peers, protection); err == nil && len(without) != missing {
-				err = fmt.Errorf("%s has no keys with %s", n.name, Names(without))
+	n.in(func() { o, err = n.tunnels.Apply(n.t.Context(), n.name, peers, protection) })
+	n.repaired += len(o.Repaired)
+	return o, err
+}
+
+// apply applies a protection until nothing is damaged or suspect, and there is the expected number of peers without keys.
+func (n *node) apply(to *node, protection networkv1alpha1.TunnelProtection, missing int) {
+	n.t.Helper()
+	n.eventually(func() error {
+		o, err := n.once(to, protection)
+		if err == nil && (len(o.Unkeyed) != missing || len(o.Damaged) > 0) {
+			err = fmt.Errorf("%s has no keys with %q; damaged: %q", n.name, Names(o.Unkeyed), Names(o.Damaged))
+		}
+		for name, s := range n.tunnels.suspects {
+			if err == nil && !s.repaired {
+				err = fmt.Errorf("%s suspects %s", n.name, name)
 			}
-		})
+		}
 		return err
 	})
 }
@@ -258,15 +293,16 @@ type counter struct{ encrypted, clear, marks atomic.Int64 }
 func count(t *testing.T, link int) *counter {
 	t.Helper()
 	const all = unix.ETH_P_ALL << 8 // in network byte order
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, all)
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, all)
 	must(t, err)
 	must(t, unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: link}))
-	t.Cleanup(func() { unix.Close(fd) })
+	packets := os.NewFile(uintptr(fd), "packets") // its end also ends Read, before another test gets the descriptor
+	t.Cleanup(func() { packets.Close() })
 	c := &counter{}
 	go func() {
 		buffer := make([]byte, 2000)
 		for {
-			n, err := unix.Read(fd, buffer)
+			n, err := packets.Read(buffer)
 			if err != nil {
 				return
 			}
@@ -383,6 +419,139 @@ func TestTunnelsAreEncrypted(t *testing.T) {
 	both(func(n, other *node) { n.apply(other, "", 0) })
 	both(func(n, other *node) { n.reaches(other) })
 	a.expect(b, "without encryption again", false, true)
+	if a.repaired+b.repaired > 0 {
+		t.Errorf("%d and %d repairs of what charon itself changed", a.repaired, b.repaired)
+	}
+}
+
+// guard applies the host's table that drops tunnels' packets that IPsec does not protect.
+func (n *node) guard() {
+	n.in(func() {
+		_, err := (&nftables.Table{Of: nftables.Tunnels}).Apply(n.t.Context(), desired.TunnelGuard())
+		must(n.t, err)
+	})
+}
+
+// send sends a packet like a tunnel's to each address of another node. The kernel may refuse it.
+func (n *node) send(to *node) {
+	n.in(func() {
+		for _, a := range to.address {
+			client, err := net.Dial("udp", netip.AddrPortFrom(a, ports.Geneve).String())
+			must(n.t, err)
+			_, _ = client.Write([]byte("secret"))
+			client.Close()
+		}
+	})
+}
+
+// Without policies, the table keeps packets of tunnels from leaving and from entering, and no others.
+func TestNoPacketPassesInTheClear(t *testing.T) {
+	authority, err := pki.NewAuthority("weft-sb", time.Now())
+	must(t, err)
+	nodes := newNodes(t, "", authority)
+	a, b := nodes[0], nodes[1]
+	a.reaches(b)
+	a.expect(b, "without a guard", false, true)
+	var server net.PacketConn
+	b.guard()
+	b.in(func() {
+		server, err = net.ListenPacket("udp", fmt.Sprintf(":%d", ports.Geneve))
+		must(t, err)
+	})
+	defer server.Close()
+	a.send(b)
+	a.expect(b, "with a guard at the receiver", false, true)
+	must(t, server.SetReadDeadline(time.Now().Add(300*time.Millisecond)))
+	if _, from, err := server.ReadFrom(make([]byte, 100)); err == nil {
+		t.Errorf("a packet in the clear arrives from %s", from)
+	}
+	a.guard()
+	a.send(b)
+	a.expect(b, "with a guard", false, false)
+}
+
+// Policies and keys that another program deletes are restored, in both directions. No packet leaves in the clear meanwhile.
+func TestWhatIsDeletedIsRestored(t *testing.T) {
+	root := needESP(t)
+	authority, err := pki.NewAuthority("weft-sb", time.Now())
+	must(t, err)
+	nodes := newNodes(t, root, authority)
+	a, b := nodes[0], nodes[1]
+	both := func(do func(n, other *node)) { do(a, b); do(b, a) }
+	both(func(n, _ *node) { n.guard(); n.start() })
+	both(func(n, other *node) { n.apply(other, networkv1alpha1.ProtectionAccepted, 2) })
+	a.apply(b, networkv1alpha1.ProtectionRequired, 0)
+	b.apply(a, networkv1alpha1.ProtectionRequired, 0)
+	both(func(n, other *node) { n.reaches(other) })
+	a.expect(b, "required", true, false)
+
+	flushPolicies := func() { must(t, netlink.XfrmPolicyFlush()) }
+	flushStates := func() { must(t, netlink.XfrmStateFlush(0)) }
+	for _, c := range []struct {
+		name string
+		at   []*node
+		do   func()
+	}{
+		{"one policy", []*node{a}, func() {
+			all, err := tunnelPolicies()
+			must(t, err)
+			must(t, netlink.XfrmPolicyDel(&all[0]))
+		}},
+		{"the policies of a node", []*node{a}, flushPolicies},
+		{"the policies of the other node", []*node{b}, flushPolicies},
+		{"the keys of a node", []*node{a}, flushStates},
+		{"the keys of the other node", []*node{b}, flushStates},
+		{"everything", nodes[:], func() { flushStates(); flushPolicies() }},
+	} {
+		before := a.repaired + b.repaired
+		for _, n := range c.at {
+			n.tunnels.suspects = map[string]suspect{} // as long after the former repair
+			n.in(c.do)
+		}
+		both(func(n, other *node) { n.send(other) })
+		started := time.Now()
+		both(func(n, other *node) { n.apply(other, networkv1alpha1.ProtectionRequired, 0) })
+		both(func(n, other *node) { n.reaches(other) })
+		t.Logf("%s: %d repairs, %s", c.name, a.repaired+b.repaired-before, time.Since(started))
+		if a.repaired+b.repaired == before {
+			t.Errorf("%s: no repair", c.name)
+		}
+		a.expect(b, c.name, true, false)
+	}
+	a.tunnelsTo(b)
+	a.expect(b, "tunnels of the kernel", true, false)
+}
+
+// tunnelsTo sends packets through a tunnel of the kernel, as Open vSwitch does, until one arrives at another node.
+func (n *node) tunnelsTo(to *node) {
+	n.t.Helper()
+	inner := []string{"198.51.100.1", "198.51.100.2"}
+	for i, ends := range [][2]*node{{n, to}, {to, n}} {
+		ends[0].in(func() {
+			link := &netlink.Geneve{LinkAttrs: netlink.LinkAttrs{Name: "tunnel"}, ID: 1, Dport: ports.Geneve, Remote: ends[1].address[0].AsSlice()}
+			must(n.t, netlink.LinkAdd(link))
+			address := &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(inner[i]), Mask: net.CIDRMask(24, 32)}}
+			must(n.t, errors.Join(netlink.AddrAdd(link, address), netlink.LinkSetUp(link)))
+		})
+	}
+	var server net.PacketConn
+	to.in(func() {
+		var err error
+		server, err = net.ListenPacket("udp", inner[1]+":7")
+		must(n.t, err)
+	})
+	defer server.Close()
+	n.eventually(func() error {
+		n.in(func() {
+			client, err := net.Dial("udp", inner[1]+":7")
+			must(n.t, err)
+			_, _ = client.Write([]byte("secret"))
+			client.Close()
+		})
+		must(n.t, server.SetReadDeadline(time.Now().Add(300*time.Millisecond)))
+		_, _, err := server.ReadFrom(make([]byte, 100))
+		return err
+	})
 }
 
 // A node with a certificate of another authority gets no packet.
@@ -400,14 +569,9 @@ func TestForeignCertificate(t *testing.T) {
 	a.apply(b, networkv1alpha1.ProtectionRequired, 2)
 	b.apply(a, networkv1alpha1.ProtectionRequired, 2)
 	a.seen.reset()
-	a.in(func() {
-		for range 3 {
-			client, err := net.Dial("udp", netip.AddrPortFrom(b.address[0], ports.Geneve).String())
-			must(t, err)
-			_, _ = client.Write([]byte("secret")) // the kernel may say that there are no keys
-			client.Close()
-		}
-	})
+	for range 3 {
+		a.send(b)
+	}
 	a.apply(b, networkv1alpha1.ProtectionRequired, 2)
 	a.expect(b, "with a foreign certificate", false, false)
 }

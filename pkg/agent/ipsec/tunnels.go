@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -29,10 +30,11 @@ var (
 type Options struct {
 	// Socket is charon's vici socket. Pair is the file with the chassis' certificate and key, Authorities the file of the authorities.
 	Socket, Pair, Authorities string
-	// Changed is called when Apply has to be called again, and After to have it called after a time. They must only enqueue.
-	Changed func()
-	After   func(time.Duration)
-	Log     logr.Logger
+	// Changed is called when Apply has to be called again, and After to have it called after a time. Deleted is called instead of
+	// Changed when a policy was deleted. They must only enqueue.
+	Changed, Deleted func()
+	After            func(time.Duration)
+	Log              logr.Logger
 }
 
 // Tunnels keeps the IKE daemon's configuration. Create it with New. Only one goroutine may call Apply.
@@ -41,36 +43,56 @@ type Tunnels struct {
 	watch sync.Once
 
 	// cleared means that the kernel has no policies for tunnels.
-	cleared bool
+	cleared  atomic.Bool
+	peers    atomic.Int64       // number of the last Apply
+	suspects map[string]suspect // by the names of connections that the kernel lacked a part of
 
 	mu     sync.Mutex
 	charon *charon // nil: no session
 }
 
-// New returns Tunnels that do nothing yet.
-func New(o Options) *Tunnels { return &Tunnels{o: o} }
+// suspect is a connection that the kernel lacked a part of.
+type suspect struct {
+	due      time.Time // when it may be repaired
+	repaired bool
+}
 
-// Apply makes the node's IKE daemon protect the tunnels to these peers, and returns the peers with which keys are not negotiated. Without
-// a protection it removes what it made, if a daemon runs. The error is ErrNoDaemon or ErrNoIdentity, or what the daemon refuses.
-func (t *Tunnels) Apply(ctx context.Context, chassis string, peers []Peer, protection networkv1alpha1.TunnelProtection) ([]Peer, error) {
+// New returns Tunnels that do nothing yet.
+func New(o Options) *Tunnels { return &Tunnels{o: o, suspects: map[string]suspect{}} }
+
+// Outcome is the state of the tunnels to peers after Apply.
+type Outcome struct {
+	Unkeyed  []Peer // no keys are negotiated
+	Damaged  []Peer // another program has deleted policies or keys from the kernel, which lacked them also settle earlier
+	Repaired []Peer // of Damaged: the IKE daemon has installed the policies again, and negotiates new keys
+}
+
+// Apply makes the node's IKE daemon protect the tunnels to these peers, and repairs what another program has deleted from the kernel.
+// Without a protection it removes what it made, if a daemon runs. The error is ErrNoDaemon or ErrNoIdentity, or what the daemon refuses.
+func (t *Tunnels) Apply(ctx context.Context, chassis string, peers []Peer, protection networkv1alpha1.TunnelProtection) (Outcome, error) {
 	if protection == "" {
-		return nil, t.end(ctx)
+		return Outcome{}, t.end(ctx)
 	}
+	failed := Outcome{Unkeyed: peers}
 	id, err := readIdentity(t.o.Pair, t.o.Authorities)
 	if err != nil {
 		t.o.After(retry) // the folder may not exist yet
-		return peers, err
+		return failed, err
 	}
-	t.watch.Do(func() { t.watchIdentity(ctx) })
+	t.watch.Do(func() {
+		t.watchIdentity(ctx)
+		t.watchKernel(ctx)
+	})
 	session, err := t.connect()
 	if err != nil {
 		t.o.After(retry)
-		return peers, fmt.Errorf("%w: %w", ErrNoDaemon, err)
+		return failed, fmt.Errorf("%w: %w", ErrNoDaemon, err)
 	}
-	t.cleared = false
+	t.cleared.Store(false)
+	t.peers.Store(int64(len(peers)))
 	if err := session.begin(ctx); err != nil {
 		t.drop(session)
-		return peers, err
+		return failed, err
 	}
 	want := map[string]connection{}
 	for _, peer := range peers {
@@ -78,22 +100,72 @@ func (t *Tunnels) Apply(ctx context.Context, chassis string, peers []Peer, prote
 	}
 	if err := errors.Join(session.identify(ctx, id), session.load(ctx, want)); err != nil {
 		t.drop(session) // a new session loads everything again
-		return peers, err
+		return failed, err
 	}
-	established, err := session.established(ctx)
+	outcome, err := t.repair(ctx, session, peers, want, protection == networkv1alpha1.ProtectionRequired)
 	if err != nil {
 		t.drop(session)
-		return peers, err
+		return failed, err
 	}
-	missing := slices.DeleteFunc(slices.Clone(peers), func(p Peer) bool { return slices.Contains(established, p.name()) })
 	if protection != networkv1alpha1.ProtectionRequired {
-		return missing, nil
+		return outcome, nil
 	}
-	again, err := session.negotiate(ctx, missing, time.Now())
+	again, err := session.negotiate(ctx, outcome.Unkeyed, outcome.Repaired, time.Now())
 	if again > 0 {
 		t.o.After(again)
 	}
-	return missing, err
+	return outcome, err
+}
+
+// repair compares what charon has installed with the kernel, and has connections installed again of which the kernel lacks a part.
+func (t *Tunnels) repair(ctx context.Context, session *charon, peers []Peer, want map[string]connection, required bool) (Outcome, error) {
+	installed, err := session.installed(ctx, peers)
+	if err != nil {
+		return Outcome{}, err
+	}
+	have, err := readKernel()
+	if err != nil {
+		return Outcome{}, err
+	}
+	lacking := slices.DeleteFunc(slices.Clone(peers), func(p Peer) bool { return !have.lacks(p, required, installed[p.name()]) })
+	o := t.confirm(lacking, time.Now())
+	if len(o.Repaired) > 0 {
+		if err := session.reload(ctx, o.Repaired, want); err != nil {
+			return Outcome{}, err
+		}
+	}
+	o.Unkeyed = slices.DeleteFunc(slices.Clone(peers), func(p Peer) bool {
+		return len(installed[p.name()]) > 0 && !slices.Contains(o.Repaired, p)
+	})
+	return o, nil
+}
+
+// confirm returns the peers that are damaged, and to repair now, of peers for which the kernel lacks a part. It has Apply called again for
+// the others, and after a repair.
+func (t *Tunnels) confirm(lacking []Peer, now time.Time) (o Outcome) {
+	next := map[string]suspect{}
+	for name, s := range t.suspects {
+		if now.Before(s.due) {
+			next[name] = s
+		}
+	}
+	for _, p := range lacking {
+		s, seen := t.suspects[p.name()]
+		switch {
+		case !seen:
+			s.due = now.Add(settle)
+		case !now.Before(s.due):
+			o.Repaired = append(o.Repaired, p)
+			s = suspect{now.Add(pause), true}
+		}
+		if s.repaired {
+			o.Damaged = append(o.Damaged, p)
+		}
+		next[p.name()] = s
+		t.o.After(s.due.Sub(now))
+	}
+	t.suspects = next
+	return o
 }
 
 // connect returns the session, a new one if it has ended.
@@ -133,7 +205,7 @@ func (t *Tunnels) drop(session *charon) bool {
 
 // end removes all connections from a daemon that runs, and what a daemon that is gone left in the kernel.
 func (t *Tunnels) end(ctx context.Context) error {
-	if t.cleared {
+	if t.cleared.Load() {
 		return nil
 	}
 	if session, err := t.connect(); err == nil {
@@ -145,7 +217,7 @@ func (t *Tunnels) end(ctx context.Context) error {
 	if err := ClearKernel(); err != nil {
 		return err
 	}
-	t.cleared = true
+	t.cleared.Store(true)
 	return nil
 }
 

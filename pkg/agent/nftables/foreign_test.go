@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/nftables"
 	"github.com/weft-network/weft/test/poll"
 )
@@ -205,6 +206,43 @@ func TestTheWatchReportsEveryForeignChange(t *testing.T) {
 				t.Errorf("changed was called %d times, want 3", len(got))
 			}
 		})
+	}
+}
+
+// Another program's change of a table concerns no other one of Weft's. Also a table that must be absent is watched.
+func TestTablesAreApart(t *testing.T) {
+	w, g := watch(t, fresh(t)), watch(t, &nftables.Table{Of: nftables.Tunnels})
+	remove := func() {
+		t.Helper()
+		if err := g.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(t, w.Table, rules().Table(), true)
+	apply(t, g.Table, desired.TunnelGuard(), true)
+	apply(t, &nftables.Table{Of: nftables.Tunnels}, desired.TunnelGuard(), false)
+	remove()
+	apply(t, g.Table, desired.TunnelGuard(), true)
+	nft(t, "flush table inet weft-tunnels")
+	g.await(t, 2)
+	apply(t, g.Table, desired.TunnelGuard(), true)
+	remove()
+	reads := g.Reads()
+	remove()
+	if got := g.Reads(); got != reads {
+		t.Error("an absent table is read again")
+	}
+	nft(t, "add table inet weft-tunnels")
+	g.await(t, 3)
+	remove()
+	if tables := nft(t, "list tables"); strings.Contains(tables, nftables.Tunnels) {
+		t.Errorf("tables %s", tables)
+	}
+	apply(t, w.Table, rules().Table(), false)
+	nft(t, "delete table inet weft")
+	w.await(t, 2)
+	if got, other := w.all(), g.all(); len(got) != 2 || len(other) != 3 {
+		t.Errorf("changed was called %d and %d times, want 2 and 3", len(got), len(other))
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package nftables keeps the host's nftables table. It writes only the difference, through knftables, which runs nft. It reads
+// Package nftables keeps the host's nftables tables. It writes only the difference, through knftables, which runs nft. It reads
 // by netlink, without a process, except for the elements of sets.
 //
 //	notification ─▶ suspect ─▶ a reconciliation ─▶ Apply compares all ─▶ rebuilds the table, or writes elements
@@ -6,6 +6,7 @@
 package nftables
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -24,15 +25,23 @@ import (
 	"github.com/weft-network/weft/pkg/reserved"
 )
 
-// Name is the name of the table, whose family is inet.
-const Name = "weft"
+// The names of the tables, whose family is inet.
+const (
+	Name    = "weft"
+	Tunnels = "weft-tunnels" // the guard of tunnels that must be encrypted
+)
 
-// Table keeps Weft's table on the host. The zero value is ready to use. Without Watch, each Apply compares everything.
+// Table keeps a table of Weft's on the host. The zero value is ready to use. Without Watch, each Apply compares everything.
 type Table struct {
+	// Of is the name of the table. Empty is Name.
+	Of string
+
 	mu  sync.Mutex
 	nft knftables.Interface // nil until the first use
 	// applied is the content that the kernel has after the last success. Nil means that it is unknown.
 	applied *desired.NftTable
+	// absent reports whether the table was absent after the last success.
+	absent bool
 	// written is the sum of the ruleset after the last success. The zero value means that it is unknown.
 	written [sha256.Size]byte
 	watchState
@@ -52,9 +61,9 @@ func (t *Table) Apply(ctx context.Context, want desired.NftTable) (changed bool,
 	}
 	if changed, err = t.apply(ctx, want, known); err != nil {
 		t.applied, t.suspect = nil, true
-		return false, fmt.Errorf("table %s: %w", Name, err)
+		return false, fmt.Errorf("table %s: %w", t.name(), err)
 	}
-	t.applied = &want
+	t.applied, t.absent = &want, false
 	return changed, nil
 }
 
@@ -130,21 +139,45 @@ func (t *Table) run(ctx context.Context, k kernel, tx *knftables.Transaction) (g
 
 func (t *Table) read(k kernel) (ruleset, uint32, error) {
 	t.reads++
-	return k.read()
+	return k.read(t.name())
 }
+
+func (t *Table) name() string { return cmp.Or(t.Of, Name) }
 
 // Remove deletes the table. A missing table is not an error.
 func (t *Table) Remove(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.watched && !t.suspect && t.absent {
+		return nil
+	}
+	t.applied, t.absent = nil, false
+	if err := t.remove(ctx); err != nil {
+		t.suspect = true
+		return fmt.Errorf("table %s: %w", t.name(), err)
+	}
+	t.absent, t.suspect = true, false
+	return nil
+}
+
+func (t *Table) remove(ctx context.Context) error {
+	k, err := dial()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	have, _, err := t.read(k)
+	if err != nil || have.table == nil {
+		return err
+	}
 	if err := t.open(); err != nil {
 		return err
 	}
-	t.applied, t.suspect = nil, true
 	tx := t.nft.NewTransaction()
-	tx.Add(&knftables.Table{})
+	tx.Add(&knftables.Table{}) // another program may delete it meanwhile
 	tx.Delete(&knftables.Table{})
-	return t.nft.Run(ctx, tx)
+	_, _, err = t.run(ctx, k, tx)
+	return err
 }
 
 // Free removes the map elements whose keys are reserved destinations, and returns their number. It recognises the maps
@@ -161,7 +194,7 @@ func (t *Table) Free(ctx context.Context, taken reserved.Table) (removed int, er
 	}
 	names, err := t.nft.List(ctx, "map")
 	if err != nil {
-		return 0, fmt.Errorf("table %s: list maps: %w", Name, err)
+		return 0, fmt.Errorf("table %s: list maps: %w", t.name(), err)
 	}
 	tx := t.nft.NewTransaction()
 	for _, name := range names {
@@ -204,7 +237,7 @@ func (t *Table) open() (err error) {
 	if t.nft != nil {
 		return nil
 	}
-	if t.nft, err = knftables.New(knftables.InetFamily, Name, knftables.NoObjectCommentEmulation, knftables.UseNetlink); err != nil {
+	if t.nft, err = knftables.New(knftables.InetFamily, t.name(), knftables.NoObjectCommentEmulation, knftables.UseNetlink); err != nil {
 		return fmt.Errorf("nftables: %w", err)
 	}
 	return nil

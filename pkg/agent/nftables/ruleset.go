@@ -135,7 +135,7 @@ func (k kernel) consistently(read func() error) (uint32, error) {
 	return 0, fmt.Errorf("nftables: other programs changed the ruleset during each of %d attempts to read it", maxReads)
 }
 
-// ruleset is Weft's table without the elements of its sets. A missing table is the zero value.
+// ruleset is a table of Weft's without the elements of its sets. A missing table is the zero value.
 type ruleset struct {
 	table               attributes
 	chains, rules, sets []attributes
@@ -157,11 +157,11 @@ const (
 	setHandle   = 16
 )
 
-// read reads Weft's table.
-func (k kernel) read() (r ruleset, generation uint32, err error) {
+// read reads a table of Weft's.
+func (k kernel) read(name string) (r ruleset, generation uint32, err error) {
 	generation, err = k.consistently(func() error {
 		r = ruleset{}
-		tables, err := k.get(unix.NFT_MSG_GETTABLE, 0, gnftables.TableFamilyINet, Name)
+		tables, err := k.get(unix.NFT_MSG_GETTABLE, 0, gnftables.TableFamilyINet, name)
 		if errors.Is(err, unix.ENOENT) {
 			return nil
 		}
@@ -173,13 +173,13 @@ func (k kernel) read() (r ruleset, generation uint32, err error) {
 		if err != nil {
 			return err
 		}
-		chains = slices.DeleteFunc(chains, func(c attributes) bool { return c.text(unix.NFTA_CHAIN_TABLE) != Name })
-		sets, err := k.get(unix.NFT_MSG_GETSET, netlink.Dump, gnftables.TableFamilyINet, Name)
+		chains = slices.DeleteFunc(chains, func(c attributes) bool { return c.text(unix.NFTA_CHAIN_TABLE) != name })
+		sets, err := k.get(unix.NFT_MSG_GETSET, netlink.Dump, gnftables.TableFamilyINet, name)
 		if err != nil {
 			return err
 		}
 		r.chains, r.sets = only(chains, ofChains), only(sets, ofSets)
-		r.rules, err = k.get(unix.NFT_MSG_GETRULE, netlink.Dump, gnftables.TableFamilyINet, Name)
+		r.rules, err = k.get(unix.NFT_MSG_GETRULE, netlink.Dump, gnftables.TableFamilyINet, name)
 		return err
 	})
 	return r, generation, err
@@ -280,8 +280,8 @@ func describeChain(c attributes) string {
 }
 
 // hooks are the numbers of hooks (enum nf_inet_hooks).
-var hooks = map[string]uint32{"prerouting": unix.NF_INET_PRE_ROUTING, "forward": unix.NF_INET_FORWARD,
-	"output": unix.NF_INET_LOCAL_OUT, "postrouting": unix.NF_INET_POST_ROUTING}
+var hooks = map[string]uint32{"prerouting": unix.NF_INET_PRE_ROUTING, "input": unix.NF_INET_LOCAL_IN,
+	"forward": unix.NF_INET_FORWARD, "output": unix.NF_INET_LOCAL_OUT, "postrouting": unix.NF_INET_POST_ROUTING}
 
 func describeWanted(c desired.NftChain) (string, error) {
 	priority, err := knftables.ParsePriority(knftables.InetFamily, c.Priority)

@@ -146,9 +146,9 @@ func committed(m netlink.Message, objects []Watched, concerned []bool) {
 // kindOfMessage returns NFT_MSG_*. The socket has no messages of other subsystems.
 func kindOfMessage(m netlink.Message) uint8 { return uint8(m.Header.Type) }
 
-// concerns reports whether a notification is about Weft's table.
+// concerns reports whether a notification is about the table.
 func (t *Table) concerns(family gnftables.TableFamily, m netlink.Message) bool {
-	return family == gnftables.TableFamilyINet && tableOf(m) == Name
+	return family == gnftables.TableFamilyINet && tableOf(m) == t.name()
 }
 
 func (t *Table) state(f func(*watchState)) {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/ipsec"
+	"github.com/weft-network/weft/pkg/agent/repairs"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 )
@@ -17,7 +19,11 @@ func (r *Reconciler) applyIPsec(ctx context.Context, protection networkv1alpha1.
 	status *networkv1alpha1.NodeNetworkStatus) desired.Stage {
 	stage := desired.Stage{Type: networkv1alpha1.ConditionTunnelsEncrypted}
 	own, err := status.EncapIP.Addr()
+	guarded := r.Gateway.GuardTunnels(ctx, protection) // before what it waits for, and before the kernel's policies are removed
 	switch {
+	case protection == "" && guarded != nil:
+		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, guarded
+		return stage
 	case protection != "" && r.Datapath == networkv1alpha1.DatapathNetdev:
 		status.Encryption = &networkv1alpha1.NodeEncryption{}
 		stage.Reason = networkv1alpha1.ReasonUnsupportedDatapath
@@ -29,7 +35,7 @@ func (r *Reconciler) applyIPsec(ctx context.Context, protection networkv1alpha1.
 		return stage
 	}
 	peers := ipsec.PeersOf(ovndb.List(r.OVS.Conn, func(*vswitchdb.Port) bool { return true }), own)
-	missing, err := r.IPsec.Apply(ctx, status.Chassis, peers, protection)
+	outcome, err := r.IPsec.Apply(ctx, status.Chassis, peers, protection)
 	if protection == "" {
 		status.Encryption = nil
 		if err != nil {
@@ -37,18 +43,31 @@ func (r *Reconciler) applyIPsec(ctx context.Context, protection networkv1alpha1.
 		}
 		return stage
 	}
+	for _, p := range peers {
+		object := repairs.Object{Kind: repairs.IPsec, Name: "the IPsec policies and keys of the tunnel to " + ipsec.Names([]ipsec.Peer{p})}
+		r.Gateway.Repairs.Note(object, protection, slices.Contains(outcome.Repaired, p), err)
+	}
+	err = errors.Join(err, guarded)
 	status.Encryption = &networkv1alpha1.NodeEncryption{Ready: err == nil, Peers: int32(len(peers)),
-		Established: int32(len(peers) - len(missing))}
+		Established: int32(len(peers) - len(outcome.Unkeyed))}
+	stage.Reason, stage.Err = trouble(protection, outcome, err)
+	return stage
+}
+
+// trouble returns why tunnels are not protected. err is the error of Tunnels.Apply.
+func trouble(protection networkv1alpha1.TunnelProtection, outcome ipsec.Outcome, err error) (reason string, _ error) {
 	switch {
 	case errors.Is(err, ipsec.ErrNoDaemon):
-		stage.Reason, stage.Err = networkv1alpha1.ReasonNoIKEDaemon, err
+		return networkv1alpha1.ReasonNoIKEDaemon, err
 	case errors.Is(err, ipsec.ErrNoIdentity):
-		stage.Reason, stage.Err = networkv1alpha1.ReasonNoIdentity, err
+		return networkv1alpha1.ReasonNoIdentity, err
 	case err != nil:
-		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
-	case protection == networkv1alpha1.ProtectionRequired && len(missing) > 0:
-		stage.Reason = networkv1alpha1.ReasonPeersNotEncrypted
-		stage.Err = fmt.Errorf("no keys are negotiated with %s", ipsec.Names(missing))
+		return networkv1alpha1.ReasonHostError, err
+	case len(outcome.Damaged) > 0:
+		return networkv1alpha1.ReasonPeersNotEncrypted, fmt.Errorf("another program has deleted IPsec policies or keys of the tunnels to %s; "+
+			"the agent has them installed again", ipsec.Names(outcome.Damaged))
+	case protection == networkv1alpha1.ProtectionRequired && len(outcome.Unkeyed) > 0:
+		return networkv1alpha1.ReasonPeersNotEncrypted, fmt.Errorf("no keys are negotiated with %s", ipsec.Names(outcome.Unkeyed))
 	}
-	return stage
+	return "", nil
 }

@@ -180,7 +180,7 @@ func (r *Reconciler) apply(ctx context.Context, node *corev1.Node, nn *networkv1
 	if observed := r.applyWildcards(spec.Wildcards, &h.Status); spec.Wildcards != nil {
 		h.Notes = append(h.Notes, observed)
 	}
-	if encrypted := r.applyIPsec(ctx, spec.Encryption, &h.Status); spec.Encryption != "" {
+	if encrypted := r.applyIPsec(ctx, spec.Encryption, &h.Status); spec.Encryption != "" || encrypted.Err != nil {
 		h.Notes = append(h.Notes, encrypted)
 	}
 	r.Gateway.ReportGatewayNetwork(ctx, &h.Status)

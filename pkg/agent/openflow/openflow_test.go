@@ -52,6 +52,7 @@ func shared() desired.ExternalBridge {
 		Addresses: []netip.Addr{netip.MustParseAddr("172.18.0.11"), netip.MustParseAddr("fd00:18::11")},
 		Silent:    []netip.Addr{netip.MustParseAddr("172.18.0.201"), netip.MustParseAddr("fd00:18::201")},
 		Hidden:    []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/48")},
+		Services:  []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:10:96::/112")},
 		Reserved: reserved.Table{
 			Ports:        append(reserved.Defaults(), reserved.Port{Protocol: "sctp", Number: 3868}),
 			Destinations: reserved.Remotes("db", "ssl:172.18.0.11:443"),

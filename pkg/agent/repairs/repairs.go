@@ -20,16 +20,17 @@ import (
 
 // The kinds of state, for the metric.
 const (
-	Nftables = "nftables" // table inet weft
+	Nftables = "nftables" // tables inet weft and inet weft-tunnels
 	Firewall = "firewall" // rules of Weft in the chains of other firewalls
 	Routes   = "routes"
 	Rules    = "rules" // policy routing
 	Sysctls  = "sysctls"
 	Flows    = "flows"
+	IPsec    = "ipsec" // policies and keys of tunnels
 )
 
 // Kinds lists the kinds of state.
-func Kinds() []string { return []string{Nftables, Firewall, Routes, Rules, Sysctls, Flows} }
+func Kinds() []string { return []string{Nftables, Firewall, Routes, Rules, Sysctls, Flows, IPsec} }
 
 // Object is a part of the node's state that Weft writes and that other programs can change.
 type Object struct {

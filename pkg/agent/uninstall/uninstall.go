@@ -70,7 +70,9 @@ func (u Node) Run(ctx context.Context) error {
 		{"addresses and routes of " + names.ManagementInterface, func(context.Context) error {
 			return hostnet.Clear(names.ManagementInterface)
 		}},
-		{"rules of nftables", (&nftables.Table{}).Remove},
+		{"rules of nftables", func(ctx context.Context) error {
+			return errors.Join((&nftables.Table{}).Remove(ctx), (&nftables.Table{Of: nftables.Tunnels}).Remove(ctx))
+		}},
 		{"rules in chain FORWARD of iptables", func(context.Context) error {
 			_, err := (&nftables.Firewall{}).Apply(desired.Forwarding{})
 			return err

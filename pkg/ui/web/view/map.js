@@ -148,7 +148,7 @@ const gap = 12, lineGap = 8, firstGap = 20, cell = 17, nameHeight = 21;
 // picture draws the world. Positions are pixels, because the picture has the width of its box.
 function picture(world) {
   const lines = [...new Set(world.networks.map(n => n.line))], left = lines.length * lineGap + 10, at = new Map(); // identifier of a pod -> its point
-  const layers = { lines: s('g'), areas: s('g'), ways: s('g'), points: s('g'), pills: s('g') };
+  const layers = { lines: s('g'), areas: s('g'), ways: s('g'), points: s('g', { class: 'points' }), pills: s('g') };
   const pills = world.selectors.length ? drawPills(world, layers.pills) : [];
   let y = pills.length ? pills.at(-1).bottom + 34 : 0;
   const most = world.tiled ? 1 : Math.max(1, Math.floor((world.width - left + gap) / (250 + gap))), columns = Math.min(most, world.areas.length);
@@ -163,7 +163,7 @@ function picture(world) {
       const end = row ? left + last * (width + gap) + 16 + i * 14 : world.width - 2;
       const dim = world.line !== null && world.line !== undefined && world.line !== line ? ' dim' : '';
       layers.lines.append(s('path', { class: `line net${line}${dim}`, d: `M${4 + i * lineGap} ${lineY(i)}H${end}` }));
-      if (!row) layers.lines.append(s('text', { class: `small${dim}`, x: world.width - 2, y: lineY(i) - 4, 'text-anchor': 'end' }, cut(lineTitle(world, line), world.width - left)));
+      if (!row) layers.points.append(s('text', { class: `small line-name${dim}`, x: world.width - 2, y: lineY(i) - 4, 'text-anchor': 'end' }, cut(lineTitle(world, line), world.width - left)));
       trunks.set(line, [trunks.get(line)?.[0] ?? lineY(i), lineY(i)]);
       some.forEach((area, c) => {
         const x = left + c * (width + gap) + 16 + i * 14;
@@ -200,9 +200,9 @@ const anchor = (path, label, properties, ...children) => s('a', { href: `#/${pat
 function drawArea(world, area, x, y, width, layers, at) {
   const rect = s('rect', { x, y, width, rx: 8 });
   const bad = area.mood === 'good' ? '' : ' bad';
-  layers.areas.append(anchor(`map/nodes/${area.name}`, `Node ${area.name}, ${area.state}, ${area.count} pods`, { class: `area${bad}` }, rect,
-    s('text', { class: 'name', x: x + 12, y: y + 23 }, cut(area.name, width - 110, 8)), s('text', { class: 'small', x: x + width - 12, y: y + 23, 'text-anchor': 'end' }, `${area.count} pod${area.count === 1 ? '' : 's'}`),
-    s('text', { class: 'small', x: x + 12, y: y + 40 }, cut(area.detail, width - 24))));
+  layers.areas.append(anchor(`map/nodes/${area.name}`, `Node ${area.name}, ${area.state}, ${area.count} pods`, { class: `area${bad}` }, rect));
+  drawHeading(area, `${area.count} pod${area.count === 1 ? '' : 's'}`, bad, x, y, width, layers);
+  layers.points.append(s('text', { class: 'small', x: x + 12, y: y + 40 }, cut(area.detail, width - 24)));
   let top = y + 52;
   if (!world.named) {
     const across = Math.floor((width - 20) / cell);
@@ -217,6 +217,12 @@ function drawArea(world, area, x, y, width, layers, at) {
     top += Math.ceil(pods.length / across) * nameHeight + 4;
   }
   return { rect, height: top - y + 6 };
+}
+
+// drawHeading draws an area's name and count above the ways, which would cross them.
+function drawHeading(area, count, bad, x, y, width, layers) {
+  layers.points.append(s('g', { class: `area${bad}` }, s('text', { class: 'name', x: x + 12, y: y + 23 }, cut(area.name, width - 110, 8)),
+    s('text', { class: 'small', x: x + width - 12, y: y + 23, 'text-anchor': 'end' }, count)));
 }
 
 // drawPod draws a point, with rings for the lines of secondary networks. Its name is drawn if it has room.
@@ -235,8 +241,8 @@ function drawTiles(world, area, x, y, width, layers, at) {
   const named = world.areas.reduce((sum, each) => sum + each.tiles.length, 0) <= most.namedTiles;
   const [w, height] = named ? [width < 500 ? 74 : 96, 44] : [22, 22], across = Math.max(1, Math.floor((width - 20) / (w + 5)));
   const rect = s('rect', { x, y, width, rx: 8 });
-  layers.areas.append(s('g', { class: 'area' }, rect, s('text', { class: 'name', x: x + 12, y: y + 23 }, cut(area.name, width - 110, 8)),
-    s('text', { class: 'small', x: x + width - 12, y: y + 23, 'text-anchor': 'end' }, `${area.count} nodes`)));
+  layers.areas.append(s('g', { class: 'area' }, rect));
+  drawHeading(area, `${area.count} nodes`, '', x, y, width, layers);
   area.tiles.forEach((tile, i) => {
     const left = x + 12 + i % across * (w + 5), top = y + 36 + Math.floor(i / across) * (height + 5);
     for (const id of tile.lit ?? []) at.set(id, { x: left + w / 2, y: top });

@@ -34,7 +34,7 @@ function report(r) {
   ];
 }
 
-function spaced(name) { return name.replace(/([a-z])([A-Z])/g, '$1 $2'); }
+function spaced(name) { return name.replace(/([a-z])([A-Z])/g, (_, before, after) => `${before} ${after.toLowerCase()}`); }
 
 // problemList shows problems with their next steps.
 export function problemList(problems) {

@@ -1,0 +1,67 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// workloads remembers how many pods each workload lacks.
+type workloads struct {
+	mu      sync.Mutex
+	missing map[string]int32
+}
+
+// Workload implements controllers.WorkloadObserver.
+func (o *workloads) Workload(kind, name string, missing int32) {
+	o.set(func() { o.missing[kind+"/"+name] = missing })
+}
+
+// NoWorkload implements controllers.WorkloadObserver.
+func (o *workloads) NoWorkload(kind, name string) { o.set(func() { delete(o.missing, kind+"/"+name) }) }
+
+func (o *workloads) set(change func()) {
+	defer news.notify()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	change()
+}
+
+// The operator counts the pods that each workload of Weft lacks of its present spec, and forgets a deleted workload.
+func TestWorkloadsOfWeftAreObserved(t *testing.T) {
+	w := newWorld(t)
+	seen := &workloads{missing: map[string]int32{}}
+	w.workloads, w.namespace = seen, "default"
+	w.start()
+	w.network(dualStack()...)
+	expect := func(want map[string]int32) {
+		t.Helper()
+		w.until(func() error {
+			seen.mu.Lock()
+			defer seen.mu.Unlock()
+			if !maps.Equal(seen.missing, want) {
+				return fmt.Errorf("missing pods: %v, want %v", seen.missing, want)
+			}
+			return nil
+		})
+	}
+	members, other := statefulSet("weft-central", 2), statefulSet("db", 1)
+	for _, set := range []*appsv1.StatefulSet{other, members} {
+		w.must(api.Create(w.Context(), set))
+		w.Cleanup(func() { w.must(client.IgnoreNotFound(api.Delete(context.Background(), set))) })
+	}
+	expect(map[string]int32{"StatefulSet/weft-central": 2})
+	members.Status = appsv1.StatefulSetStatus{ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 1}
+	w.must(api.Status().Update(w.Context(), members))
+	expect(map[string]int32{"StatefulSet/weft-central": 1})
+	members.Status.AvailableReplicas = 2
+	w.must(api.Status().Update(w.Context(), members))
+	expect(map[string]int32{"StatefulSet/weft-central": 0})
+	w.must(api.Delete(w.Context(), members))
+	expect(map[string]int32{})
+}
