@@ -58,7 +58,7 @@ test-modules: ## Run the tests in separate modules: the alerts and dashboards wi
 	cd test/ui && go test -count=1 ./...
 
 .PHONY: quick
-quick: verify ## Check within two minutes what fails often: generated code, vet, style, words, imports, docs, and the packages with Go files that differ from BASE=main, but those whose tests take minutes
+quick: verify ## Check before a commit what fails often: generated code, vet, style, words, imports, docs, and the packages with Go files that differ from BASE=main, but those whose tests take minutes
 	go vet ./... && go vet -tags e2e ./test/...
 	go test ./test/style ./test/imports ./test/docs ./test/timers ./test/record ./test/poll \
 	  $$(comm -12 <(go list ./... | grep -vE '/($(UNRACED))$$' | grep -vxF "$$(go list $(LONGEST))" | sort) \

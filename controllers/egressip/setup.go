@@ -93,7 +93,7 @@ func addressesChanged(e event.UpdateEvent) bool {
 
 func (r *Reconciler) list(ctx context.Context) []networkv1alpha1.EgressIP {
 	var list networkv1alpha1.EgressIPList
-	if err := r.Client.List(ctx, &list); err != nil {
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return nil // the cache returns no errors once it is in sync
 	}
 	return list.Items
@@ -154,9 +154,10 @@ func released() predicate.Funcs {
 }
 
 func (r *Reconciler) that(ctx context.Context, which func(*networkv1alpha1.EgressIP) bool) (requests []reconcile.Request) {
-	for _, e := range r.list(ctx) {
-		if which(&e) {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: e.Name}})
+	all := r.list(ctx)
+	for i := range all {
+		if which(&all[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: all[i].Name}})
 		}
 	}
 	return requests

@@ -99,7 +99,11 @@ func (d decision) announcedCondition(generation int64, applied error) metav1.Con
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, d.unannounced[0].reason, health.Cut(strings.Join(lines, "; "))
 	case d.formerNodes:
 		c.Status, c.Reason = metav1.ConditionFalse, networkv1alpha1.ReasonNoEligibleNode
-		c.Message = "spec.nodeSelector selects no node; the nodes of the former selector go on: " + metav1.FormatLabelSelector(d.nodeSelector)
+		former := "all"
+		if len(d.nodeSelector.MatchLabels)+len(d.nodeSelector.MatchExpressions) > 0 {
+			former = metav1.FormatLabelSelector(d.nodeSelector)
+		}
+		c.Message = "spec.nodeSelector selects no node; the nodes of the former selector go on: " + former
 	}
 	return c
 }

@@ -306,6 +306,8 @@ func TestAnnouncement(t *testing.T) {
 		"a selector of no node instead": {pool: selecting("x", "n1"), objects: []client.Object{aService("web", on("192.0.2.200"))},
 			rows: []string{"192.0.2.200@n1"}, events: []string{"node n1 answers for 192.0.2.200"}, state: "1/266 192.0.2.200@n1 AsExpected " +
 				"NoEligibleNode: spec.nodeSelector selects no node; the nodes of the former selector go on: name=n1"},
+		"a selector of no node instead of none": {pool: withFormerAll(selecting("x", "")),
+			state: "0/266 AsExpected NoEligibleNode: spec.nodeSelector selects no node; the nodes of the former selector go on: all"},
 		"a selector of another node": {pool: selecting("n2", "n1"), objects: []client.Object{aService("web", on("192.0.2.200"))},
 			rows: []string{"192.0.2.200@n2"}, events: []string{"node n2 answers for 192.0.2.200"}, state: "1/266 192.0.2.200@n2" + fine},
 		"an address elsewhere": {pool: aPool("198.51.100.7"), objects: []client.Object{aService("web", on("198.51.100.7"))},
@@ -514,4 +516,10 @@ func TestServicesKeepAddressesOfANarrowedPool(t *testing.T) {
 			}
 		})
 	}
+}
+
+// withFormerAll makes a pool's last selector that selected a node the selector of all nodes.
+func withFormerAll(pool *networkv1alpha1.LoadBalancerPool) *networkv1alpha1.LoadBalancerPool {
+	pool.Status.NodeSelector = &metav1.LabelSelector{}
+	return pool
 }

@@ -41,8 +41,8 @@ var nextSteps = map[string]string{
 	networkv1alpha1.ReasonInvalidAnnotation: "correct the annotation as the message says; until then it counts as absent",
 	networkv1alpha1.ReasonDefinitionExists: "remove the NetworkAttachmentDefinitions that the message names, " +
 		"or give the Network another name",
-	networkv1alpha1.ReasonInvalidRequest: "correct the pod's annotation k8s.v1.cni.cncf.io/networks; " +
-		"until then the pod keeps the networks that it has",
+	networkv1alpha1.ReasonInvalidRequest: "correct the annotation as the message says; " +
+		"until then a pod keeps its networks, and a Service its addresses",
 	networkv1alpha1.ReasonNotAllocated: "do what the message says of each request; the pod's other networks work",
 	networkv1alpha1.ReasonNotAttached:  "do what the message says of each request; the node retries by itself",
 	networkv1alpha1.ReasonReserved: "give the pod or service another port or address; the message " +
