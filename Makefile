@@ -99,8 +99,8 @@ e2e-networks: lab-tools ## Test further networks: the matrix (_out/networks.json
 	WEFT_E2E_MULTUS=1 WEFT_E2E_PLUGS=$(or $(N),200) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(Networks|HotPlug|UnderMultus)$$'
 
 .PHONY: e2e-trace
-e2e-trace: lab-tools ## Run kubectl weft trace with N=400 random questions (SEED=) and send packets for each; inject faults of single flows, whose cause trace or why must name
-	WEFT_E2E_QUESTIONS=$(or $(N),400) WEFT_E2E_SEED=$(or $(SEED),1) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(TraceIsRight|TraceNamesFaults|WhyAPodWaits)$$'
+e2e-trace: lab-tools ## Run kubectl weft trace with N=400 random questions (SEED=) and questions about what nodes drop, and send packets for each; inject faults of single flows, whose cause trace or why must name
+	WEFT_E2E_QUESTIONS=$(or $(N),400) WEFT_E2E_SEED=$(or $(SEED),1) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(TraceIsRight|TraceNamesFaults|TraceSaysWhatNodesDrop|WhyAPodWaits)$$'
 
 .PHONY: e2e-floating
 e2e-floating: lab-tools ## Test addresses of IPPools with a real kube-scheduler: who has which address under each release policy, and the gaps of N=20 moves of each location (_out/floating.json)

@@ -20,6 +20,7 @@ import (
 	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/history"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
@@ -72,6 +73,7 @@ func newDatabase(mgr ctrl.Manager, options Options, env *kind.Env) *database.Dat
 	db := database.New(mgr.GetAPIReader(), enqueueNetwork)
 	db.Zone = options.Zone
 	db.Engine = ovndb.NewEngine(ovndb.Config{
+		OnRow:  ovndb.OnTable(nbdb.BFDTable, func() { env.Triggers.Enqueue(topology.KindExternalRoute, externalroute.All) }),
 		Schema: northbound.Schema(), Endpoints: options.Northbound, TLS: options.TLS, Observer: db.Observe(options.Observer),
 		Log:   ctrl.Log.WithName("ovndb"),
 		Admit: db.Admit, Heartbeat: options.Heartbeat, BlindAfter: options.BlindAfter, ReadOnly: options.ReadOnly,

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/annotation"
 	"github.com/weft-network/weft/controllers/bgp"
 	"github.com/weft-network/weft/controllers/database"
 	"github.com/weft-network/weft/controllers/egressfirewall"
@@ -60,6 +61,7 @@ var packages = []func(*kind.Env) []*kind.Kind{
 	deciding(externalroute.Kinds),
 	egressfirewall.Kinds,
 	policy.Kinds,
+	deciding(annotation.Kinds),
 }
 
 // deciding marks kinds that have no units, or only in the part of the cluster without a name. A zone's operator only

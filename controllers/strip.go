@@ -10,6 +10,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating/placement"
+	"github.com/weft-network/weft/pkg/podcondition"
 )
 
 // StripPod keeps of a cached pod what the reconcilers read. At 10,000 pods the rest would be most of the operator's
@@ -20,7 +21,10 @@ func StripPod(o any) (any, error) {
 		return o, nil // a tombstone
 	}
 	pod.ManagedFields = nil
-	maps.DeleteFunc(pod.Annotations, func(key, _ string) bool { return !readDomains[domainOf(key)] })
+	maps.DeleteFunc(pod.Annotations, func(key, _ string) bool {
+		domain := domainOf(key)
+		return !readDomains[domain] && !strings.HasSuffix(domain, ".weft.dev") // of package annotation
+	})
 	all, gated, kept := facts.WantsRandomHostPorts(pod), placement.IsGated(pod), pod.Spec
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork,
 		DNSPolicy: pod.Spec.DNSPolicy, DNSConfig: pod.Spec.DNSConfig,
@@ -29,8 +33,9 @@ func StripPod(o any) (any, error) {
 		pod.Spec.SchedulingGates, pod.Spec.NodeSelector = kept.SchedulingGates, kept.NodeSelector
 		pod.Spec.Affinity, pod.Spec.Tolerations = kept.Affinity, kept.Tolerations
 	}
+	refused := podcondition.RefusedByExtender(pod)
 	conditions := slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return domainOf(string(c.Type)) != networkv1alpha1.GroupName
+		return domainOf(string(c.Type)) != networkv1alpha1.GroupName && (c.Type != corev1.PodScheduled || !refused)
 	})
 	if len(conditions) == 0 {
 		conditions = nil

@@ -58,7 +58,7 @@ func TestStripPodKeepsAnnotationsThatAreRead(t *testing.T) {
 // The cache keeps every condition that Weft writes, so that the status can name the pod.
 func TestStripPodKeepsConditionsOfWeft(t *testing.T) {
 	weft := []corev1.PodConditionType{networkv1alpha1.PodPortReady, networkv1alpha1.PodHostPortsReady, networkv1alpha1.PodNetworksAllocated,
-		networkv1alpha1.PodNetworksAttached, networkv1alpha1.PodFloatingIP}
+		networkv1alpha1.PodNetworksAttached, networkv1alpha1.PodFloatingIP, networkv1alpha1.PodRequestsGranted}
 	pod := &corev1.Pod{}
 	for _, kind := range append([]corev1.PodConditionType{corev1.PodReady, "example.com/gate"}, weft...) {
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind})

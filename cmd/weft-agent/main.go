@@ -59,6 +59,7 @@ func run(args []string) error {
 	ctrl.Log.Info("starting", "version", version.String(), "node", o.Node)
 	ctx, mover := ctrl.SetupSignalHandler(), newMover(o.OpenVSwitch, o.Uplink)
 	recoverUplink(ctx, mover)
+	go mover.Watch(ctx) // needs neither the API server nor Open vSwitch
 	gateway.FreeReserved(ctx)
 	mgr, err := newManager(o)
 	if err != nil {

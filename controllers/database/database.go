@@ -95,6 +95,11 @@ func (d *Database) Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
 	return ovndb.Shared(d.Conn, func(p *nbdb.LogicalSwitchPort) bool { return p.ExternalIDs[unit.OwnerKey] != "" }), nil
 }
 
+// Watched lists the BFD sessions of our own units. They must not be changed. It returns no session without a connection.
+func (d *Database) Watched() []*nbdb.BFD {
+	return ovndb.Shared(d.Conn, func(s *nbdb.BFD) bool { return s.ExternalIDs[unit.OwnerKey] != "" })
+}
+
 // Refused returns why this process must not write the connected database: it belongs to another cluster or is too
 // old.
 func (d *Database) Refused() error {

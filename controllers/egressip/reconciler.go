@@ -105,6 +105,8 @@ type decision struct {
 	kept       []netip.Addr // former addresses that stay in use
 	// reason and trouble describe a problem of all its addresses. They are empty without one.
 	reason, trouble string
+	// selectsNone means that the selectors select no pod.
+	selectsNone bool
 	// silent are nodes that carry addresses and do not respond while no node responds.
 	silent []string
 }
@@ -131,6 +133,11 @@ func (r *Reconciler) decide(ctx context.Context, e *networkv1alpha1.EgressIP, w 
 	var d decision
 	d.assigned, d.unassigned, d.kept = facts.AssignEgressIPs(addresses, former, assignmentsOf(e), w.carriersFor(e.Name),
 		func(a netip.Addr) string { return owners[a] })
+	selects, err := kind.SelectsAny(ctx, r.Client, selectsOf(e))
+	if err != nil {
+		return decision{}, err
+	}
+	d.selectsNone = !selects
 	if w.allSilent {
 		for _, a := range d.assigned {
 			d.silent = append(d.silent, a.Node)

@@ -49,7 +49,8 @@ func carriersOf(t *testing.T, ids ...int) (objects []client.Object) {
 		node.Labels = map[string]string{networkv1alpha1.EgressAssignableLabel: ""}
 		objects = append(objects, node, nn)
 	}
-	return append(objects, kindtest.ClusterNetwork("46"))
+	selected := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "selected"}, Spec: corev1.PodSpec{NodeName: "n1"}}
+	return append(objects, kindtest.ClusterNetwork("46"), selected)
 }
 
 // state is the status of an EgressIP as text: "<address>=<node> ... <condition>".

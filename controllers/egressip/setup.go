@@ -8,7 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -34,11 +36,14 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		}
 	})
 	services := &Services{Client: env.Client, Database: env.Database, Events: env.Events, Zone: env.Zone}
+	lost := func(request reconcile.Request) {
+		env.Triggers.EnqueueAfter(topology.KindEgressIP, request.NamespacedName, env.Settings.CountDelay)
+	}
 	return []*kind.Kind{services.kind(), {
 		Name: topology.KindEgressIP, Reconciler: r,
 		Owner: func() client.Object { return &networkv1alpha1.EgressIP{} },
 		First: func() client.ObjectList { return &networkv1alpha1.EgressIPList{} }, // addresses in sets of nodes in Local mode
-		Watches: []kind.Watch{
+		Watches: append([]kind.Watch{
 			kind.Of(&networkv1alpha1.EgressIP{}, predicate.Funcs{UpdateFunc: changed}),
 			// Another EgressIP may take an address that becomes free. A new EgressIP takes an address from another
 			// one of the same second if its name sorts first.
@@ -51,7 +56,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&networkv1alpha1.IPPool{}, r.every, balance.RangesChanged()),
 			kind.Map(&networkv1alpha1.FloatingIP{}, r.waiting, released()),
 			kind.Map(&discoveryv1.EndpointSlice{}, r.every, predicate.NewPredicateFuncs(isOfAPIServer)),
-		},
+		}, kind.SelectionWatches(env.Client, r.selectors, lost)...),
 	}}
 }
 
@@ -97,6 +102,22 @@ func (r *Reconciler) list(ctx context.Context) []networkv1alpha1.EgressIP {
 		return nil // the cache returns no errors once it is in sync
 	}
 	return list.Items
+}
+
+// selectsOf returns the selection of pods by an EgressIP.
+func selectsOf(e *networkv1alpha1.EgressIP) kind.Selects {
+	return func(namespace, pod labels.Set) (bool, error) { return facts.Selects(e, namespace, pod) }
+}
+
+// selectors lists the selectors of all EgressIPs.
+func (r *Reconciler) selectors(ctx context.Context) (all []kind.Selector) {
+	list := r.list(ctx)
+	for i := range list {
+		e := &list[i]
+		all = append(all, kind.Selector{Request: reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e)}, Selects: selectsOf(e),
+			None: kind.SaysNone(meta.FindStatusCondition(e.Status.Conditions, networkv1alpha1.ConditionAssigned))})
+	}
+	return all
 }
 
 func (r *Reconciler) every(ctx context.Context, _ client.Object) []reconcile.Request {

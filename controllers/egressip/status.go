@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
@@ -68,6 +69,9 @@ func (d decision) condition(e *networkv1alpha1.EgressIP) metav1.Condition {
 		c.Message = "no node that could carry an address responds; the addresses stay where they are"
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected, "nodes carry all addresses"
+		if d.selectsNone {
+			c.Message += kind.SelectsNoPod
+		}
 	}
 	return c
 }

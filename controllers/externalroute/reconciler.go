@@ -4,8 +4,11 @@ package externalroute
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -30,7 +33,12 @@ type Database interface {
 	Connected() bool
 	// Has reports whether the server has an optional column, once it was connected.
 	Has(table, column string) bool
+	// Watched lists the BFD sessions of gateway routers. They must not be changed.
+	Watched() []*nbdb.BFD
 }
+
+// sessionStart is how long a new BFD session may be down before its router counts as down: it exchanges three packets of 0.5 s first.
+const sessionStart = 3 * time.Second
 
 // All requests the reconciliation of every ExternalRoute.
 var All = types.NamespacedName{}
@@ -41,6 +49,11 @@ type Reconciler struct {
 	Database Database
 	Events   events.EventRecorder
 	Triggers *trigger.Set
+	Now      func() time.Time
+	// Reachable reports whether a node's agent responds. The sessions of other nodes say nothing about a router. Nil: all do.
+	Reachable func(node string) bool
+
+	starting map[string]time.Time // UUIDs of BFD sessions that are down, and when they were found
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -60,34 +73,45 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &e); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	status, err := r.status(ctx, &e)
+	status, again, err := r.status(ctx, &e)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.write(ctx, &e, status)
+	return ctrl.Result{RequeueAfter: again}, r.write(ctx, &e, status)
 }
 
-// status computes the status of an ExternalRoute.
-func (r *Reconciler) status(ctx context.Context, e *networkv1alpha1.ExternalRoute) (networkv1alpha1.ExternalRouteStatus, error) {
-	status := *e.Status.DeepCopy()
+// status computes the status of an ExternalRoute. again is when a session that starts has to be judged; 0: none does.
+func (r *Reconciler) status(ctx context.Context, e *networkv1alpha1.ExternalRoute) (
+	status networkv1alpha1.ExternalRouteStatus, again time.Duration, err error) {
+	status = *e.Status.DeepCopy()
 	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: e.Generation}
 	pods, err := r.routers(ctx, e)
 	if err != nil {
-		return status, err
+		return status, 0, err
 	}
 	var nodes networkv1alpha1.NodeNetworkList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
-		return status, err
+		return status, 0, err
 	}
-	hops, former, unusable, invalid := facts.ChooseNextHops(e, pods, nodes.Items)
+	hosts, err := kind.Machines(ctx, r.Client)
+	if err != nil {
+		return status, 0, err
+	}
+	machines := map[netip.Addr]string{}
+	for _, host := range hosts {
+		machines[host.Address] = host.Of
+	}
+	hops, former, unusable, invalid := facts.ChooseNextHops(e, pods, nodes.Items, machines)
 	if invalid == nil {
 		status.NextHops, status.Former = hops, former
 	}
+	down, again := r.down(e, status.NextHops)
+	status.Down = down.status()
 	switch {
 	case invalid != nil: // the pods leave as before
 		ready.Reason, ready.Message = networkv1alpha1.ReasonInvalidSpec, invalid.Error()
 	case !r.Database.Has(nbdb.NATTable, "match"):
-		status.NextHops, status.Former, ready.Reason = nil, nil, networkv1alpha1.ReasonDatabaseSchemaTooOld
+		status.NextHops, status.Former, status.Down, ready.Reason = nil, nil, nil, networkv1alpha1.ReasonDatabaseSchemaTooOld
 		ready.Message = "the northbound database's server lacks NAT.match, which routers of pods need: it is older than OVN 24.09"
 	case len(hops) == 0:
 		ready.Reason, ready.Message = networkv1alpha1.ReasonNoNextHop, "no running pod is a router"
@@ -95,14 +119,24 @@ func (r *Reconciler) status(ctx context.Context, e *networkv1alpha1.ExternalRout
 			ready.Message = unusable.Error()
 		}
 	case unusable != nil:
-		ready.Reason, ready.Message = networkv1alpha1.ReasonNextHopsUnusable, unusable.Error()
+		ready.Reason, ready.Message = networkv1alpha1.ReasonNextHopsUnusable, errors.Join(unusable, down.err()).Error()
+	case len(down) > 0:
+		ready.Reason = networkv1alpha1.ReasonNextHopsDown
+		ready.Message = fmt.Sprintf("%v; routers in use: %d of %d", down.err(), len(hops)-down.everywhere(), len(hops))
 	default:
 		ready.Status, ready.Reason = metav1.ConditionTrue, networkv1alpha1.ReasonAsExpected
 		ready.Message = fmt.Sprintf("routers in use: %d", len(hops))
+		selects, err := kind.SelectsAny(ctx, r.Client, selectsOf(e))
+		if err != nil {
+			return status, 0, err
+		}
+		if !selects {
+			ready.Message += kind.SelectsNoPod
+		}
 	}
 	ready.Message = health.Cut(strings.ReplaceAll(ready.Message, "\n", "; ")) // of joined errors
 	meta.SetStatusCondition(&status.Conditions, ready)
-	return status, nil
+	return status, again, nil
 }
 
 // routers lists the pods that may be routers of an ExternalRoute.

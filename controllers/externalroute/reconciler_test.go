@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -107,6 +108,17 @@ func tunnelling(nn *networkv1alpha1.NodeNetwork, from networkv1alpha1.IP) *netwo
 	return nn
 }
 
+// selected is a pod with an interface of its own.
+func selected(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name}, Spec: corev1.PodSpec{NodeName: "n1"}}
+}
+
+func apiServer(address string) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}}}
+	s.Namespace, s.Name, s.Labels = "default", "kubernetes", map[string]string{discoveryv1.LabelServiceName: "kubernetes"}
+	return s
+}
+
 // state is the status of the ExternalRoute as text: "<address> [bfd] [<pod>], ...: <status> <reason> <message>".
 func state(b *kindtest.Bed) string {
 	e := kindtest.Get(b, aRoute(networkv1alpha1.ExternalNextHops{}))
@@ -135,13 +147,14 @@ func state(b *kindtest.Bed) string {
 func TestReconcile(t *testing.T) {
 	infra := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "infra", Labels: map[string]string{"team": "net"}}}
 	for name, c := range map[string]struct {
-		route *networkv1alpha1.ExternalRoute
-		pods  []*corev1.Pod
-		nodes []*networkv1alpha1.NodeNetwork
-		away  bool
-		old   bool // the server lacks NAT.match
-		want  string
-		event bool
+		route  *networkv1alpha1.ExternalRoute
+		pods   []*corev1.Pod
+		nodes  []*networkv1alpha1.NodeNetwork
+		others []client.Object
+		away   bool
+		old    bool // the server lacks NAT.match
+		want   string
+		event  bool
 	}{
 		"static": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2", "2001:db8::2")}),
 			want: "192.0.2.2 bfd, 2001:db8::2: True AsExpected routers in use: 2"},
@@ -224,6 +237,22 @@ func TestReconcile(t *testing.T) {
 		"a node's address for tunnels": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.8")}), event: true,
 			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24"), tunnelling(aNode("n2", "192.0.2.3/24"), "192.0.2.8")},
 			want:  ": False NoNextHop next hop 192.0.2.8 is not used: it is an address of node n2"},
+		"an API server": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2", "192.0.2.250")}), event: true,
+			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")}, others: []client.Object{apiServer("192.0.2.250")},
+			want: "192.0.2.2 bfd: False NextHopsUnusable next hop 192.0.2.250 is not used: it is an address of the Kubernetes API server"},
+		"an API server instead": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("2001:db8::250")}, using("2001:db8::2")),
+			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "2001:db8::1/64")}, others: []client.Object{apiServer("2001:db8::250")}, event: true,
+			want: "2001:db8::2: False NextHopsUnusable next hop 2001:db8::250 is not used: it is an address of the Kubernetes API server; " +
+				"spec.nextHops.static had 2001:db8::2, which stays in use; former 2001:db8::2"},
+		"a node's address in Kubernetes": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.7")}), event: true,
+			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")}, others: []client.Object{&corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: "n2"},
+				Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeExternalIP, Address: "192.0.2.7"}}}}},
+			want: ": False NoNextHop next hop 192.0.2.7 is not used: it is an address of node n2"},
+		"a router that runs on an API server": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("")}),
+			pods:   []*corev1.Pod{aRouter(func(p *corev1.Pod) { p.Status.PodIPs = p.Status.PodIPs[:1] })},
+			others: []client.Object{apiServer("192.0.2.11")}, nodes: []*networkv1alpha1.NodeNetwork{aNode("n2", "192.0.2.12/24")},
+			want: "192.0.2.11 bfd infra/r: True AsExpected routers in use: 1"},
 		"a pod of a node's host network": {route: aRoute(networkv1alpha1.ExternalNextHops{Pods: routers("")}), pods: []*corev1.Pod{aRouter()},
 			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.11/24", "2001:db8::11/64"), aNode("n2", "192.0.2.12/24")}, event: true,
 			want: "192.0.2.11 bfd infra/r: False NextHopsUnusable next hop 2001:db8::11 is not used: " +
@@ -244,13 +273,14 @@ func TestReconcile(t *testing.T) {
 		"the database is away": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2")}), away: true, want: "none"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := []client.Object{c.route, infra}
+			objects := []client.Object{c.route, infra, selected("web")}
 			for _, p := range c.pods {
 				objects = append(objects, p)
 			}
 			for _, n := range c.nodes {
 				objects = append(objects, n)
 			}
+			objects = append(objects, c.others...)
 			b := kindtest.New(t, externalroute.Kinds, topology.KindExternalRoute, nil, objects...)
 			b.Database.Away, b.Database.Old = c.away, c.old
 			outcome := b.Reconcile("", "out")

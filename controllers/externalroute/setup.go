@@ -3,9 +3,13 @@ package externalroute
 import (
 	"context"
 	"maps"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -20,18 +24,41 @@ import (
 
 // Kinds returns the kind of ExternalRoutes.
 func Kinds(env *kind.Env) []*kind.Kind {
-	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers}
+	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers, Now: time.Now,
+		Reachable: env.Observed.AgentReachable}
+	lost := func(request reconcile.Request) {
+		env.Triggers.EnqueueAfter(topology.KindExternalRoute, request.NamespacedName, env.Settings.CountDelay)
+	}
 	return []*kind.Kind{{
 		Name: topology.KindExternalRoute, Reconciler: r,
 		Owner: func() client.Object { return &networkv1alpha1.ExternalRoute{} },
-		Watches: []kind.Watch{
+		Watches: append([]kind.Watch{
 			// A status that was computed beside an older one of the cache is computed again when the cache has it.
 			kind.Of(&networkv1alpha1.ExternalRoute{}),
 			kind.Map(&corev1.Pod{}, r.withPods, predicate.Funcs{UpdateFunc: routerChanged}),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.every, predicate.Funcs{UpdateFunc: segmentChanged}),
 			kind.Map(&corev1.Namespace{}, r.withPods, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
-		},
+		}, slices.Concat(kind.MachineWatches(r.every), kind.SelectionWatches(env.Client, r.selectors, lost))...),
 	}}
+}
+
+// selectsOf returns the selection of pods by an ExternalRoute.
+func selectsOf(e *networkv1alpha1.ExternalRoute) kind.Selects {
+	return func(namespace, pod labels.Set) (bool, error) { return facts.RouteSelects(e, namespace, pod) }
+}
+
+// selectors lists the selectors of all ExternalRoutes.
+func (r *Reconciler) selectors(ctx context.Context) (all []kind.Selector) {
+	var list networkv1alpha1.ExternalRouteList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil // the cache returns no errors once it is in sync
+	}
+	for i := range list.Items {
+		e := &list.Items[i]
+		all = append(all, kind.Selector{Request: reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e)}, Selects: selectsOf(e),
+			None: kind.SaysNone(meta.FindStatusCondition(e.Status.Conditions, networkv1alpha1.ConditionReady))})
+	}
+	return all
 }
 
 // every returns a request for each ExternalRoute.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,6 +36,8 @@ type Pools struct {
 	Triggers *trigger.Set
 	// Freed publishes a pool whose addresses may suffice now for pods that wait.
 	Freed *kind.Topic[string]
+	// AtPorts returns the floating addresses that ports of pods have, on a Network or on the pod network (""), once they are restored.
+	AtPorts func(ctx context.Context, network string) ([]netip.Addr, error)
 	// CountDelay is how long the counts of a status may lag.
 	CountDelay time.Duration
 	// workloads watches workloads. Without IPPools, nothing does.
@@ -241,12 +244,19 @@ func networksOf(plan facts.Plan) (taken []floating.Taken) {
 	return taken
 }
 
+// left enqueues the pool of an address that no port has any more, because its FloatingIP may be surplus.
+func (r *Pools) left(address netip.Addr) {
+	if f := r.Floating.Book.Get(address); f != nil && f.Spec.Holder == nil {
+		r.Triggers.EnqueueAfter(KindIPPool, types.NamespacedName{Name: f.Spec.Pool}, r.CountDelay)
+	}
+}
+
 // keepSize creates the FloatingIPs that spec.size requires, and deletes FloatingIPs outside of the ranges that nobody
-// has or reserved.
+// has or reserved, and that no port has.
 func (r *Pools) keepSize(ctx context.Context, read floating.Pool) error {
 	for _, address := range r.Floating.Book.Missing(read) {
 		f := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.FloatingIPName(address),
-			Labels: map[string]string{networkv1alpha1.PoolLabel: read.Name}}}
+			Labels: map[string]string{networkv1alpha1.PoolLabel: read.Name, networkv1alpha1.PoolNetworkLabel: read.Network}}}
 		f.Spec.Address, f.Spec.Pool = networkv1alpha1.EgressAddress(address.String()), read.Name
 		if err := r.Client.Create(ctx, f); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
@@ -254,7 +264,20 @@ func (r *Pools) keepSize(ctx context.Context, read floating.Pool) error {
 			r.Floating.Book.Observe(f)
 		}
 	}
-	for _, f := range r.Floating.Book.Surplus(read) {
+	surplus := r.Floating.Book.Surplus(read)
+	if len(surplus) == 0 {
+		return nil
+	}
+	held, err := r.AtPorts(ctx, read.Network)
+	if err != nil {
+		return err
+	}
+	atPorts := sets.New(held...)
+	for _, f := range surplus {
+		// A person may have removed the holder of a running pod's address. The pod gets it again by its FloatingIP.
+		if address, err := netip.ParseAddr(string(f.Spec.Address)); err != nil || atPorts.Has(address) {
+			continue
+		}
 		precondition := client.Preconditions{UID: &f.UID, ResourceVersion: &f.ResourceVersion}
 		if err := r.Client.Delete(ctx, f, precondition); client.IgnoreNotFound(err) != nil {
 			return err

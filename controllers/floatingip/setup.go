@@ -4,6 +4,7 @@ package floatingip
 
 import (
 	"context"
+	"net/netip"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -35,12 +36,31 @@ const (
 // workers is how many FloatingIPs are reconciled concurrently. Each waits for its write.
 const workers = 16
 
+// atPorts returns a function for Pools.AtPorts. Without the reconciler of pods, no port has an address.
+func atPorts(env *kind.Env) func(context.Context, string) ([]netip.Addr, error) {
+	return func(ctx context.Context, network string) ([]netip.Addr, error) {
+		restore, addresses := env.Restore, env.Addresses
+		if network != "" {
+			restore, addresses = env.RestoreNetworks, env.NetworkAddresses.Of(network)
+		}
+		if restore == nil {
+			return nil, nil
+		}
+		if err := restore(ctx); err != nil {
+			return nil, err
+		}
+		return addresses.HeldAddresses(), nil
+	}
+}
+
 // Kinds returns the kinds of IPPools and FloatingIPs.
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Floating: env.Floating, Triggers: env.Triggers, Freed: &env.FloatingFreed,
 		CountDelay: env.Settings.CountDelay}
 	pools := &Pools{Client: env.Client, Floating: env.Floating, Events: env.Events, Triggers: env.Triggers,
-		Freed: &env.FloatingFreed, CountDelay: env.Settings.CountDelay, workloads: func() error { return nil }}
+		Freed: &env.FloatingFreed, AtPorts: atPorts(env), CountDelay: env.Settings.CountDelay,
+		workloads: func() error { return nil }}
+	env.PortsFreed.Subscribe(pools.left)
 	return []*kind.Kind{{
 		Name: KindIPPool, Reconciler: pools,
 		Owner: func() client.Object { return &networkv1alpha1.IPPool{} },

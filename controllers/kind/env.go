@@ -45,6 +45,8 @@ type Database interface {
 	RowsOf(key unit.Key) (rows []unit.Row, known bool)
 	Elements(ctx context.Context, table, uuid, column string) ([]string, error)
 	Ports(ctx context.Context) ([]*nbdb.LogicalSwitchPort, error)
+	// Watched lists the BFD sessions of gateway routers. They must not be changed.
+	Watched() []*nbdb.BFD
 }
 
 // Env is what reconcilers are built from. Packages of reconcilers do not import each other; they share the contents
@@ -117,7 +119,7 @@ type Env struct {
 	// addresses in it. Package pod sets these functions.
 	Restore       func(ctx context.Context) error
 	AddressedPods func() []types.NamespacedName
-	// PodsLackAddress reports whether pods of a node find no address in the node's subnets. Only a zone's operator records
+	// PodsLackAddress reports whether pods of a node find no address in the node's subnets. Only a zone's operator reads
 	// that. Package pod sets the function.
 	PodsLackAddress func(node string) bool
 

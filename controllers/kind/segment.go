@@ -41,6 +41,24 @@ func SegmentHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, er
 	return hosts, nil
 }
 
+// Machines lists the addresses of nodes in Kubernetes, and of API servers: hosts that route no packets of others. It reads the cache.
+func Machines(ctx context.Context, c client.Reader) (hosts []SegmentHost, err error) {
+	nodes, err := nodeHosts(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	servers, err := apiServerHosts(ctx, c)
+	return append(nodes, servers...), err
+}
+
+// MachineWatches watches what Machines reads, and reconciles the results of requests.
+func MachineWatches(requests handler.MapFunc) []Watch {
+	return []Watch{
+		Map(&corev1.Node{}, requests, predicate.Funcs{UpdateFunc: hostChanged}),
+		Map(&discoveryv1.EndpointSlice{}, requests, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
+	}
+}
+
 // add appends an address, unless it is a name or invalid: its own controller reports that.
 func add[T ~string](hosts []SegmentHost, text T, of string) []SegmentHost {
 	if a, err := netip.ParseAddr(string(text)); err == nil {
@@ -118,13 +136,10 @@ func routerHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err
 
 // SegmentHostWatches watches what SegmentHosts reads, and reconciles the results of requests.
 func SegmentHostWatches(requests handler.MapFunc) []Watch {
-	return []Watch{
-		Map(&corev1.Node{}, requests, predicate.Funcs{UpdateFunc: hostChanged}),
+	return append(MachineWatches(requests),
 		Map(&networkv1alpha1.NodeNetwork{}, requests, predicate.Funcs{UpdateFunc: hostChanged}),
-		Map(&discoveryv1.EndpointSlice{}, requests, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
 		Map(&networkv1alpha1.ExternalRoute{}, requests, predicate.Funcs{UpdateFunc: staticRoutersChanged}),
-		Map(&networkv1alpha1.BGPPeer{}, requests, trigger.SpecChanged()),
-	}
+		Map(&networkv1alpha1.BGPPeer{}, requests, trigger.SpecChanged()))
 }
 
 // staticRoutersChanged passes the updates of ExternalRoutes that change what SegmentHosts returns.

@@ -19,7 +19,9 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/loadbalancer"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // Allocator reconciles Services of type LoadBalancer: it assigns and releases their addresses. It handles one Service at a
@@ -27,6 +29,9 @@ import (
 type Allocator struct {
 	Client client.Client
 	Events events.EventRecorder
+	// Floating has the addresses of IPPools that are in use.
+	Floating *claim.Claimer
+	Triggers *trigger.Set
 
 	// written has the addresses that this process assigned, because the cache may lag.
 	written map[types.NamespacedName]given
@@ -38,8 +43,14 @@ type given struct {
 	addresses []netip.Addr
 }
 
-// Reconcile implements reconcile.Reconciler.
+// Reconcile implements reconcile.Reconciler. All stands for the Services that wait for an address.
 func (r *Allocator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if req.NamespacedName == All {
+		for _, request := range r.waiting(ctx, nil) {
+			r.Triggers.Enqueue(KindAddresses, request.NamespacedName)
+		}
+		return ctrl.Result{}, nil
+	}
 	var s corev1.Service
 	if err := r.Client.Get(ctx, req.NamespacedName, &s); apierrors.IsNotFound(err) {
 		delete(r.written, req.NamespacedName)

@@ -3,23 +3,29 @@ package loadbalancer
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
-// book lists which other Service has which address.
+// book lists which other Service, or pod on a segment, has which address.
 func (r *Allocator) book(ctx context.Context, s *corev1.Service) (loadbalancer.Book, error) {
 	var list corev1.ServiceList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return nil, err
 	}
 	book := loadbalancer.Book{}
+	if err := r.addPods(ctx, book); err != nil {
+		return nil, err
+	}
 	for i := range list.Items {
 		other := &list.Items[i]
 		name := client.ObjectKeyFromObject(other)
@@ -46,6 +52,39 @@ func (r *Allocator) book(ctx context.Context, s *corev1.Service) (loadbalancer.B
 		slices.SortFunc(uses, func(a, b loadbalancer.Use) int { return cmp.Compare(a.Of, b.Of) })
 	}
 	return book, nil
+}
+
+// addPods adds the addresses that workloads have of IPPools on a segment of the data centre. A Service keeps an address that it has,
+// because such a pool skips it.
+func (r *Allocator) addPods(ctx context.Context, to loadbalancer.Book) error {
+	var pools networkv1alpha1.IPPoolList
+	if err := r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return err
+	}
+	for i := range pools.Items {
+		pool := &pools.Items[i]
+		if pool.Spec.Location != networkv1alpha1.LocationUnderlay {
+			continue
+		}
+		var network networkv1alpha1.Network
+		err := r.Client.Get(ctx, client.ObjectKey{Name: pool.Spec.Network}, &network, client.UnsafeDisableDeepCopy)
+		if err != nil || network.Spec.Topology != networkv1alpha1.TopologyLocalnet {
+			if client.IgnoreNotFound(err) != nil {
+				return err
+			}
+			continue
+		}
+		if err := r.Floating.Load(ctx); err != nil {
+			return err
+		}
+		for _, f := range r.Floating.Book.InPool(pool.Name) {
+			if address, err := netip.ParseAddr(string(f.Spec.Address)); err == nil && f.Spec.Holder != nil {
+				of := fmt.Sprintf("%s by IPPool %s", floating.WorkloadOf(f.Spec.Holder), pool.Name)
+				to[address] = append(to[address], loadbalancer.Use{Of: of, Younger: true})
+			}
+		}
+	}
+	return nil
 }
 
 // precedes reports whether a Service keeps an address that both have: the older does, then the first by name.

@@ -125,6 +125,15 @@ func TestAllocation(t *testing.T) {
 	write := func(events ...string) kindtest.Outcome {
 		return kindtest.Outcome{Writes: []string{written}, Events: events}
 	}
+	segment := &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "dc"}}
+	segment.Spec.Topology = networkv1alpha1.TopologyLocalnet
+	inside := segment.DeepCopy()
+	inside.Spec.Topology = networkv1alpha1.TopologyLayer2
+	underlay := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "office"}}
+	underlay.Spec.Location, underlay.Spec.Network = networkv1alpha1.LocationUnderlay, "dc"
+	held := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: "held"}, Spec: networkv1alpha1.FloatingIPSpec{
+		Address: "192.0.2.200", Pool: "office", Holder: &networkv1alpha1.FloatingIPHolder{APIVersion: "v1", Kind: "Pod",
+			Namespace: "demo", Name: "db", Pod: "db", PodUID: "uid-db"}}}
 	for name, c := range map[string]struct {
 		service *corev1.Service
 		objects []client.Object
@@ -154,12 +163,27 @@ func TestAllocation(t *testing.T) {
 		"a bad request of a Service with one of two families": {service: aService("web", on("192.0.2.200"), func(s *corev1.Service) {
 			s.Spec.LoadBalancerIP, s.Spec.IPFamilyPolicy = "x", new(corev1.IPFamilyPolicyPreferDualStack)
 		}), objects: []client.Object{ranges},
-			want:  write(`Warning InvalidRequest Service demo/web: spec.loadBalancerIP: "x" is not an IP address`),
-			state: `192.0.2.200 False InvalidRequest: spec.loadBalancerIP: "x" is not an IP address`},
+			want:  write(`Warning InvalidRequest Service demo/web: spec.loadBalancerIP: "x" is not an IP address; the Service keeps 192.0.2.200`),
+			state: `192.0.2.200 False InvalidRequest: spec.loadBalancerIP: "x" is not an IP address; the Service keeps 192.0.2.200`},
+		"it keeps its addresses until it can get the requested one": {service: aService("web", on("192.0.2.200", "2001:db8::200"),
+			func(s *corev1.Service) {
+				s.Annotations = map[string]string{networkv1alpha1.LoadBalancerIPsAnnotation: "198.51.100.1"}
+			}), objects: []client.Object{ranges},
+			want: write("Warning AddressUnavailable Service demo/web: requested address 198.51.100.1 is not in LoadBalancerPool pool; " +
+				"the Service keeps 192.0.2.200, 2001:db8::200"),
+			state: "192.0.2.200 2001:db8::200 False AddressUnavailable: requested address 198.51.100.1 is not in LoadBalancerPool pool; " +
+				"the Service keeps 192.0.2.200, 2001:db8::200"},
 		"used as external IP": {service: aService("web"), objects: []client.Object{ranges, aService("other", func(s *corev1.Service) {
 			s.Spec.Type, s.Spec.ExternalIPs = corev1.ServiceTypeClusterIP, []string{"192.0.2.200"}
 		})}, want: write("Normal LoadBalancerIPAllocated Service demo/web: 192.0.2.201, 2001:db8::200 of LoadBalancerPool pool"),
 			state: "192.0.2.201 2001:db8::200 True AsExpected"},
+		"a pod on a segment has it": {service: aService("web"), objects: []client.Object{ranges, segment, underlay, held},
+			want:  write("Normal LoadBalancerIPAllocated Service demo/web: 192.0.2.201, 2001:db8::200 of LoadBalancerPool pool"),
+			state: "192.0.2.201 2001:db8::200 True AsExpected"},
+		"a pod on a Network that only the cluster has": {service: aService("web"), objects: []client.Object{ranges, inside, underlay, held},
+			want: write(given), state: "192.0.2.200 2001:db8::200 True AsExpected"},
+		"a pod on a segment does not take it away": {service: aService("web", on("192.0.2.200", "2001:db8::200")),
+			objects: []client.Object{ranges, segment, underlay, held}, state: "192.0.2.200 2001:db8::200 True AsExpected"},
 		"it becomes a ClusterIP": {service: aService("web", on("192.0.2.200", "2001:db8::200"), func(s *corev1.Service) {
 			s.Spec.Type = corev1.ServiceTypeClusterIP
 		}), objects: []client.Object{ranges}, want: write()},

@@ -31,14 +31,17 @@ const KindAddresses = "loadbalancer"
 
 // Kinds returns the kinds of Services' addresses, and of LoadBalancerPools.
 func Kinds(env *kind.Env) []*kind.Kind {
-	addresses := &Allocator{Client: env.Client, Events: env.Events}
+	addresses := &Allocator{Client: env.Client, Events: env.Events, Floating: env.Floating, Triggers: env.Triggers}
 	if origin, ok := kind.Origin[*Allocator](env, KindAddresses); ok {
 		addresses.written = maps.Clone(origin.written)
 	}
 	pools := &Pools{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers,
 		Reachable: env.Observed.AgentReachable, Zone: env.Zone, Announcing: env.Settings.Announcing,
 		Floating: env.Floating}
-	env.FloatingFreed.Subscribe(func(string) { pools.freed(context.Background()) })
+	env.FloatingFreed.Subscribe(func(string) {
+		pools.freed(context.Background())
+		env.Triggers.EnqueueAfter(KindAddresses, All, env.Settings.CountDelay) // once for many addresses
+	})
 	return []*kind.Kind{{
 		Name: KindAddresses, Decides: true, Reconciler: addresses,
 		Owner: func() client.Object { return &corev1.Service{} },
@@ -163,12 +166,13 @@ func specChanged(before, after *networkv1alpha1.NodeNetwork) bool {
 	return !equality.Semantic.DeepEqual(was, is)
 }
 
-// waiting returns a request for each Service that has no address, or shares one with the changed Service.
+// waiting returns a request for each Service that lacks an address that it requests, or shares one with the changed Service.
 func (r *Allocator) waiting(ctx context.Context, changed client.Object) []reconcile.Request {
 	c, ok := changed.(*corev1.Service)
 	return r.services(ctx, func(s *corev1.Service) bool {
 		have := loadbalancer.AddressesOf(s)
-		if len(have) < max(1, len(s.Spec.IPFamilies)) {
+		if len(have) < max(1, len(s.Spec.IPFamilies)) ||
+			meta.IsStatusConditionFalse(s.Status.Conditions, networkv1alpha1.ServiceLoadBalancerReady) {
 			return true
 		}
 		return ok && slices.ContainsFunc(facts.ServiceAddresses(c), func(a netip.Addr) bool { return slices.Contains(have, a) })

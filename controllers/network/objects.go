@@ -17,6 +17,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/health"
+	"github.com/weft-network/weft/pkg/podcondition"
 )
 
 // byProblem indexes, as "true", the Pods and Services with a condition of Weft that is not good.
@@ -40,13 +41,20 @@ func objectOf(o client.Object) (health.Object, bool) {
 	return health.ObjectOf(o)
 }
 
-// conditionsOf returns a pod's conditions. FloatingIP stays as it was when the pod is scheduled.
+// conditionsOf returns a pod's conditions. FloatingIP stays as it was when the pod is scheduled. What the extender answers
+// kube-scheduler is only in the condition PodScheduled, and counts as FloatingIP.
 func conditionsOf(pod *corev1.Pod) (all []metav1.Condition) {
+	refused := podcondition.RefusedByExtender(pod)
 	for _, c := range pod.Status.Conditions {
-		if c.Type != networkv1alpha1.PodFloatingIP || pod.Spec.NodeName == "" {
-			all = append(all, metav1.Condition{Type: string(c.Type), Status: metav1.ConditionStatus(c.Status), Reason: c.Reason,
-				Message: c.Message, LastTransitionTime: c.LastTransitionTime})
+		read := metav1.Condition{Type: string(c.Type), Status: metav1.ConditionStatus(c.Status), Reason: c.Reason,
+			Message: c.Message, LastTransitionTime: c.LastTransitionTime}
+		switch {
+		case c.Type == corev1.PodScheduled && refused:
+			read.Type, read.Reason = networkv1alpha1.PodFloatingIP, networkv1alpha1.ReasonAddressUnavailable
+		case c.Type == networkv1alpha1.PodFloatingIP && (refused || pod.Spec.NodeName != ""):
+			continue
 		}
+		all = append(all, read)
 	}
 	return all
 }
@@ -128,16 +136,35 @@ func objectProblems(f statusInput) (found []networkv1alpha1.Problem) {
 }
 
 // refusals lists the objects with a condition that is not good and that the owner of a namespace can cause, or nil. They
-// do not make the network unhealthy, because the owner must not be able to block an upgrade.
+// do not make the network unhealthy, because the owner must not be able to block an upgrade. Many objects of one reason hide
+// no other reason.
 func refusals(objects []health.Object) *networkv1alpha1.Refusals {
-	var all []networkv1alpha1.Refusal
+	type reason struct{ kind, reason string }
+	var first, others []networkv1alpha1.Refusal
+	counts := map[reason]int32{}
 	for _, o := range objects {
-		if _, requests := o.Problems(); len(requests) > 0 {
-			all = append(all, health.Refusal(requests))
+		_, requests := o.Problems()
+		if len(requests) == 0 {
+			continue
+		}
+		refusal, of := health.Refusal(requests), reason{o.Kind, requests[0].Reason}
+		if counts[of]++; counts[of] == 1 {
+			first = append(first, refusal)
+		} else {
+			others = append(others, refusal)
 		}
 	}
-	if len(all) == 0 {
+	if len(first) == 0 {
 		return nil
 	}
-	return &networkv1alpha1.Refusals{Total: int32(len(all)), First: all[:min(len(all), networkv1alpha1.MaxRefusals)]}
+	var reasons []networkv1alpha1.RefusedReason
+	for of, total := range counts {
+		reasons = append(reasons, networkv1alpha1.RefusedReason{Kind: of.kind, Reason: of.reason, Total: total})
+	}
+	slices.SortFunc(reasons, func(a, b networkv1alpha1.RefusedReason) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Reason, b.Reason))
+	})
+	all := slices.Concat(first, others)
+	return &networkv1alpha1.Refusals{Total: int32(len(all)), Reasons: reasons[:min(len(reasons), networkv1alpha1.MaxRefusals)],
+		First: all[:min(len(all), networkv1alpha1.MaxRefusals)]}
 }

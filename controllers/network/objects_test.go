@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,61 @@ func someObjects() map[string]client.Object {
 // ofNamespaces are the objects that do not make the network unhealthy, because the owner of a namespace can break them.
 var ofNamespaces = []string{"ExternalRoute/a", "BGPAdvertisement/a", "EgressFirewall/demo/a", "EgressQoS/demo/a", "Pod/demo/a",
 	"Service/demo/a"}
+
+// Each reason is listed, however many objects another reason has, and counted.
+func TestRefusalsAreGroupedByReason(t *testing.T) {
+	var objects []health.Object
+	add := func(kind, condition, reason, name string) {
+		objects = append(objects, health.Object{Kind: kind, Namespace: "demo", Name: name, Conditions: bad(reason, condition)})
+	}
+	for i := range 2 * networkv1alpha1.MaxRefusals {
+		add("Pod", string(networkv1alpha1.PodRequestsGranted), networkv1alpha1.ReasonAddressUnavailable, fmt.Sprintf("a-%03d", i))
+	}
+	add("Pod", string(networkv1alpha1.PodRequestsGranted), networkv1alpha1.ReasonInvalidRequest, "z")
+	add("Service", networkv1alpha1.ServiceAddressesReady, networkv1alpha1.ReasonAddressConflict, "s")
+	got := refusals(objects)
+	want := []networkv1alpha1.RefusedReason{{Kind: "Pod", Reason: "AddressUnavailable", Total: 100},
+		{Kind: "Pod", Reason: "InvalidRequest", Total: 1}, {Kind: "Service", Reason: "AddressConflict", Total: 1}}
+	if got.Total != 102 || !slices.Equal(got.Reasons, want) || len(got.First) != networkv1alpha1.MaxRefusals {
+		t.Errorf("%d objects, reasons %+v, %d listed", got.Total, got.Reasons, len(got.First))
+	}
+	for i, object := range []string{"Pod/demo/a-000", "Pod/demo/z", "Service/demo/s", "Pod/demo/a-001"} {
+		if got.First[i].Object != object {
+			t.Errorf("object %d is %s, want %s", i, got.First[i].Object, object)
+		}
+	}
+}
+
+// A pod for which kube-scheduler finds no node because of its IPPool waits for Weft. The condition of another pod is kube-scheduler's.
+func TestAPodThatTheExtenderRefuses(t *testing.T) {
+	pods := func(key, value string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "a", Annotations: map[string]string{key: value}}}
+	}
+	for name, c := range map[string]struct {
+		pod     *corev1.Pod
+		message string
+		waits   bool
+	}{
+		"no such pool": {pods(networkv1alpha1.IPPoolAnnotation, "wbe"),
+			"0/2 nodes are available: 2 IPPool wbe: there is no IPPool of this name.", true},
+		"a typo": {pods(networkv1alpha1.ReleasePolicyAnnotation, "Never"),
+			"annotation network.weft.dev/ip-release-policy: it needs network.weft.dev/ip-pool", true},
+		"another reason":  {pods(networkv1alpha1.IPPoolAnnotation, "web"), "0/2 nodes are available: 2 Insufficient cpu.", false},
+		"without request": {pods("example.com/a", "b"), "0/2 nodes are available: IPPool web", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.pod.Status.Conditions = []corev1.PodCondition{
+				{Type: networkv1alpha1.PodFloatingIP, Status: corev1.ConditionFalse, Reason: networkv1alpha1.ReasonAddressFreed, Message: "freed"},
+				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: c.message}}
+			read, _ := objectOf(c.pod)
+			_, requests := read.Problems()
+			want := map[bool]string{true: networkv1alpha1.ReasonAddressUnavailable, false: networkv1alpha1.ReasonAddressFreed}[c.waits]
+			if len(requests) != 1 || requests[0].Reason != want || c.waits && requests[0].Message != c.message {
+				t.Errorf("requests %+v", requests)
+			}
+		})
+	}
+}
 
 // listPolicies lets the reconciler read the policies of network-policy-api.
 func listPolicies(env *kind.Env) {

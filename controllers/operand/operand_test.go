@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,7 +27,6 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	operands "github.com/weft-network/weft/controllers/operand"
@@ -37,7 +35,7 @@ import (
 	"github.com/weft-network/weft/pkg/install/render"
 	"github.com/weft-network/weft/pkg/leadership"
 	"github.com/weft-network/weft/pkg/options"
-	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/kubeapiserver"
 	"github.com/weft-network/weft/test/poll"
 	"github.com/weft-network/weft/test/rbac"
 )
@@ -50,43 +48,19 @@ var (
 	api     client.Client
 )
 
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "controllers/operand:", err)
-		os.Exit(1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { kubeapiserver.Main(m, kubeapiserver.Options{Definitions: true}, prepare) }
 
-func run(m *testing.M) (code int, err error) {
-	programs, err := tools.DefaultCache()
-	if err != nil {
-		return 0, err
-	}
-	assets, err := programs.Envtest()
-	if err != nil {
-		return 0, err
-	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets,
-		CRDDirectoryPaths: []string{"../../config/crd/bases", "../../config/crd/external"}, ErrorIfCRDPathMissing: true}
-	if admin, err = environment.Start(); err != nil {
-		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
-	}
-	defer func() { err = errors.Join(err, environment.Stop()) }()
-	admin.QPS, admin.Burst = 1000, 1000
+func prepare(ctx context.Context, server *kubeapiserver.Server) error {
+	admin = server.Config
 	managerOptions, err := operands.ManagerOptions(options.Operands{Namespace: namespace})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if api, err = client.New(admin, client.Options{Scheme: managerOptions.Scheme}); err != nil {
-		return 0, err
+		return err
 	}
-	if product, err = rbac.As(context.Background(), admin, "operands", namespace); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+	product, err = rbac.As(ctx, admin, "operands", namespace)
+	return err
 }
 
 // writes counts writing requests, except for events and leases.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -46,6 +47,13 @@ type Reconciler struct {
 	Patience time.Duration
 	// SendOrder delivers an order to a member, like member.Send.
 	SendOrder func(ctx context.Context, address string, id member.Identity, order member.Order) (member.State, error)
+
+	// latest identifies the ClusterNetwork after the last write of keep, which has one worker, at that time.
+	latest struct {
+		uid     types.UID
+		version string
+		at      time.Time
+	}
 }
 
 func (r *Reconciler) setup(mgr ctrl.Manager) error {
@@ -104,7 +112,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !cn.DeletionTimestamp.IsZero() {
 		return r.remove(ctx, cn)
 	}
+	if r.isBehind(cn) { // it would write again what it wrote already
+		return reconcile.Result{RequeueAfter: trigger.FirstRetry}, nil
+	}
+	defer func() { r.latest.uid, r.latest.version, r.latest.at = cn.UID, cn.ResourceVersion, time.Now() }()
 	return r.keep(ctx, cn)
+}
+
+// maxBehind is how long a cache may lack a write of this process. After etcd was restored from a backup, it lacks the write for ever.
+const maxBehind = 10 * time.Second
+
+// isBehind reports whether the cache does not have this process's last write to a ClusterNetwork yet.
+func (r *Reconciler) isBehind(cached *networkv1alpha1.ClusterNetwork) bool {
+	if cached.UID != r.latest.uid || time.Since(r.latest.at) > maxBehind {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, r.latest.version)
+	return err == nil && order < 0
 }
 
 // keep applies the operands.

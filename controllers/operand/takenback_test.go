@@ -3,11 +3,13 @@ package operand
 import (
 	"context"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -83,4 +85,23 @@ type withoutFields struct{ client.Reader }
 
 func (w withoutFields) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	return w.Reader.List(ctx, list)
+}
+
+// While the cache does not have the last write of this process, nothing is written again.
+func TestACacheThatIsBehindWritesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		uid, version string
+		age          time.Duration
+		behind       bool
+	}{
+		"current": {"u1", "12", 0, false}, "newer": {"u1", "13", 0, false}, "behind": {"u1", "9", 0, true},
+		"another object": {"u2", "9", 0, false}, "etcd was restored": {"u1", "9", maxBehind + time.Second, false},
+	} {
+		r := &Reconciler{}
+		r.latest.uid, r.latest.version, r.latest.at = "u1", "12", time.Now().Add(-c.age)
+		cached := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{UID: types.UID(c.uid), ResourceVersion: c.version}}
+		if got := r.isBehind(cached); got != c.behind {
+			t.Errorf("%s: behind is %t", name, got)
+		}
+	}
 }

@@ -129,3 +129,6 @@ func (*recorder) Owners() (map[unit.Key]int, bool) { return nil, false }
 func (*recorder) Ports(context.Context) ([]*nbdb.LogicalSwitchPort, error) {
 	return nil, errors.New("a plan reads no ports")
 }
+
+// Watched returns none, because a plan judges no routers.
+func (*recorder) Watched() []*nbdb.BFD { return nil }

@@ -3,6 +3,7 @@ package pod
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -34,7 +35,7 @@ func (r *Reconciler) give(ctx context.Context, pod *corev1.Pod) (g given, err er
 	request, ok, err := claim.Request(pod)
 	_, had, runs := r.Addresses.Get(ownerOf(pod))
 	if err != nil {
-		return r.held(pod, had), errors.Join(errRequest, err)
+		return r.held(pod, had), fmt.Errorf("%w: %w", errRequest, err)
 	}
 	if !ok {
 		return r.held(pod, had), nil

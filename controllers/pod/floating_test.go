@@ -178,10 +178,17 @@ func TestTranslationWhoseHolderAPersonRemoved(t *testing.T) {
 		chassis string
 		other   bool
 		want    string
+		ranges  string
+		deleted bool
 	}{
-		"with an agent":     {"chassis-n1", false, "192.0.2.64"},
-		"without an agent":  {"", false, "192.0.2.64"},
-		"now another pod's": {"chassis-n1", true, "192.0.2.65"},
+		"with an agent":                        {"chassis-n1", false, "192.0.2.64", "192.0.2.64/30", false},
+		"without an agent":                     {"", false, "192.0.2.64", "192.0.2.64/30", false},
+		"now another pod's":                    {"chassis-n1", true, "192.0.2.65", "192.0.2.64/30", false},
+		"outside of the range now":             {"chassis-n1", false, "192.0.2.64", "192.0.2.65-192.0.2.67", false},
+		"outside of the range, without agent":  {"", false, "192.0.2.64", "192.0.2.65-192.0.2.67", false},
+		"outside of the range, now another's":  {"chassis-n1", true, "192.0.2.65", "192.0.2.65-192.0.2.67", false},
+		"outside of the range, object deleted": {"chassis-n1", false, "192.0.2.65", "192.0.2.65-192.0.2.67", true},
+		"within the range, the object deleted": {"chassis-n1", false, "192.0.2.64", "192.0.2.64/30", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nn := onNode("10.244.0.0/24")
@@ -195,8 +202,12 @@ func TestTranslationWhoseHolderAPersonRemoved(t *testing.T) {
 			freed.Status.History = []networkv1alpha1.FloatingIPUse{{Kind: "Pod", Name: "old", Until: metav1.NewTime(kindtest.Start)}}
 			free := heldByWeb("192.0.2.65", "edge")
 			free.UID, free.Spec.Holder = "uid-g", nil
-			b := newBed(t, nn, aPod(annotated(networkv1alpha1.IPPoolAnnotation, "edge")), freed, free,
-				poolOf("edge", networkv1alpha1.LocationNAT, "192.0.2.64/30"))
+			objects := []client.Object{nn, aPod(annotated(networkv1alpha1.IPPoolAnnotation, "edge")), free,
+				poolOf("edge", networkv1alpha1.LocationNAT, c.ranges)}
+			if !c.deleted {
+				objects = append(objects, freed)
+			}
+			b := newBed(t, objects...)
 			b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{existing()}
 			have := b.Reconcile("demo", "web")
 			if have.Err != "" || !strings.Contains(fmt.Sprint(have.Units[web]), "weft.dev/translated:"+c.want) {
@@ -207,7 +218,10 @@ func TestTranslationWhoseHolderAPersonRemoved(t *testing.T) {
 				t.Errorf("FloatingIP %s has holder %+v", f.Name, h)
 			}
 			event := "Warning FloatingIPRestored Pod demo/web: 192.0.2.64"
-			if told := strings.Contains(fmt.Sprint(have.Events), event); told == c.other {
+			if told := strings.Contains(fmt.Sprint(have.Events), event); told == (c.want != "192.0.2.64") {
+				t.Errorf("events %q", have.Events)
+			}
+			if lost := strings.Contains(fmt.Sprint(have.Events), "FloatingIPLost Pod demo/web: 192.0.2.64"); lost != (c.want != "192.0.2.64") {
 				t.Errorf("events %q", have.Events)
 			}
 			if again := b.Reconcile("demo", "web"); len(again.Events)+len(again.Writes) > 0 {

@@ -53,23 +53,29 @@ func IndexByNodePort(o client.Object) []string {
 	return nil
 }
 
-// addHostPorts adds the host ports that a pod gets, and its requests for random host ports. It returns a sentence for each
-// port that is reserved, or belongs to a service or to another pod.
-func (r *Reconciler) addHostPorts(ctx context.Context, pod *corev1.Pod, want *topology.Pod) (refused []string, err error) {
+// refusedPorts has a sentence for each host port that a pod does not get.
+type refusedPorts struct {
+	invalid  []string // cannot be read
+	reserved []string // or belongs to a service or to another pod
+}
+
+// addHostPorts adds the host ports that a pod gets, and its requests for random host ports.
+func (r *Reconciler) addHostPorts(ctx context.Context, pod *corev1.Pod, want *topology.Pod) (refused refusedPorts, err error) {
 	ports, problems := facts.HostPorts(pod)
+	refused.invalid = problems
 	if len(problems) > 0 {
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidHostPort", "MapHostPort", "%s",
 			health.Cut(strings.Join(problems, "; ")))
 	}
 	want.RandomHostPorts, _ = facts.RandomHostPorts(pod) // an error is among the problems
 	if len(ports) == 0 {
-		return nil, nil
+		return refused, nil
 	}
 	table, err := r.Reserved.ForNode(ctx, pod.Spec.NodeName)
 	if err != nil {
-		return nil, err
+		return refused, err
 	}
-	want.HostPorts, refused = facts.RefuseHostPorts(ports, table, func(port facts.HostPort) string {
+	want.HostPorts, refused.reserved = facts.RefuseHostPorts(ports, table, func(port facts.HostPort) string {
 		holder, failure := r.holder(ctx, pod, port)
 		err = errors.Join(err, failure)
 		return holder

@@ -51,6 +51,13 @@ func (l *lacking) set(pod types.NamespacedName, node string) (changed []string) 
 	return changed
 }
 
+// has reports whether a pod lacks an address.
+func (l *lacking) has(pod types.NamespacedName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.nodes[pod] != ""
+}
+
 // on reports whether a node has such a pod.
 func (l *lacking) on(node string) bool {
 	l.mu.Lock()
@@ -67,10 +74,10 @@ func (l *lacking) copyTo(to *lacking) {
 // setLacking records the node on which a pod finds no address, or "". It enqueues the nodes whose condition SubnetsFull
 // depends on that. Outside zones there is no such condition, because the node's reconciler reads Addresses.
 func (r *Reconciler) setLacking(pod types.NamespacedName, node string) {
-	if !r.Zone.Follows() {
-		return
-	}
 	for _, changed := range r.lacking.set(pod, node) {
+		if !r.Zone.Follows() {
+			break
+		}
 		r.Triggers.Enqueue(topology.KindNode, types.NamespacedName{Name: changed})
 	}
 }

@@ -67,7 +67,7 @@ func TestReconcileRandomHostPorts(t *testing.T) {
 		"a port without a request": {on4(with80(chosen, at20000)), kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts}},
 		"a request that cannot be read": {on4(with80(asks, `["https"]`)), kindtest.Outcome{Units: applied(nil), Events: []string{
 			`Warning InvalidHostPort Pod demo/web: invalid random host ports: annotation network.weft.dev/random-host-ports: ` +
-				`element "https": no container of the pod has this port in its ports`}}},
+				`element "https": no container of the pod has this port in its ports`}, Writes: []string{"patch status Pod demo/web"}}},
 		"a port of a service": {
 			append(on4(with80(asks, "true", chosen, at20000)), &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "front"}, Spec: corev1.ServiceSpec{

@@ -3,6 +3,7 @@
 package pod
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -200,10 +201,13 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 			return err
 		}
 	}
-	addresses, err := r.give(ctx, pod)
-	if err != nil {
-		if err := r.lack(ctx, pod, err); err != nil || !r.hasAssignment(pod) {
+	addresses, lacks := r.give(ctx, pod)
+	if lacks != nil {
+		if err := r.lack(ctx, pod, lacks); err != nil {
 			return err
+		}
+		if !r.hasAssignment(pod) {
+			return r.patchConditions(ctx, pod, false, requestsGranted(pod, lacks))
 		}
 	}
 	got, err := r.allocate(ctx, pod, addresses.own)
@@ -222,8 +226,8 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 	if want.Networks, err = r.networksOf(ctx, pod); err != nil {
 		return err
 	}
-	var refused []string
-	if refused, err = r.addHostPorts(ctx, pod, &want); err != nil {
+	ports, err := r.addHostPorts(ctx, pod, &want)
+	if err != nil {
 		return err
 	}
 	applied := r.Database.Apply(ctx, topology.PodUnit(want))
@@ -231,7 +235,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, by selection) 
 		r.holdOnly(ownerOf(pod), has)
 	}
 	r.restored.made(ownerOf(pod), pod.Spec.NodeName, nn.Status.Chassis)
-	reportErr := r.report(ctx, pod, applied, refused)
+	reportErr := r.report(ctx, pod, applied, cmp.Or(lacks, unreadable(pod)), ports)
 	if applied != nil && !ovndb.IsPending(applied) {
 		var rejected *ovndb.RejectedError
 		if errors.As(applied, &rejected) { // when the process ends, the error is not the pod's

@@ -107,6 +107,7 @@ func TestReconcile(t *testing.T) {
 	}
 	ofKubelet := "host port TCP/10250 is reserved for kubelet"
 	ofService := "host port TCP/30080 is the node port of service demo/front"
+	badPolicy := "invalid request: annotation network.weft.dev/ip-release-policy: \"Nevr\" is not a release policy: Pod, Immutable or Never"
 	_, badLimit := requestOf(aPod(annotated(networkv1alpha1.IngressBandwidthAnnotation, "bad")))
 	for name, c := range map[string]struct {
 		objects []client.Object
@@ -155,16 +156,41 @@ func TestReconcile(t *testing.T) {
 		"a requested address that cannot be read": {
 			objects: on4(annotated(networkv1alpha1.RequestedIPsAnnotation, "bad")),
 			want: kindtest.Outcome{Units: applied(nil), Events: []string{"Warning FailedAddressAllocation Pod demo/web: " +
-				`invalid request: annotation network.weft.dev/requested-ips: ParseAddr("bad"): unable to parse IP`}},
+				`invalid request: annotation network.weft.dev/requested-ips: ParseAddr("bad"): unable to parse IP`},
+				Writes: []string{"patch status Pod demo/web"}},
+			conditions: []string{"network.weft.dev/RequestsGranted False InvalidRequest: invalid request: annotation " +
+				`network.weft.dev/requested-ips: ParseAddr("bad"): unable to parse IP`},
 		},
 		"a requested address outside of the node's subnets": {
 			objects: on4(annotated(networkv1alpha1.RequestedIPsAnnotation, "10.244.9.9")),
 			want: kindtest.Outcome{Units: applied(nil), Events: []string{"Warning FailedAddressAllocation Pod demo/web: " +
-				"node n1: requested address 10.244.9.9 is not available: no pod can have it in 10.244.0.0/24"}},
+				"node n1: requested address 10.244.9.9 is not available: no pod can have it in 10.244.0.0/24"},
+				Writes: []string{"patch status Pod demo/web"}},
+			conditions: []string{"network.weft.dev/RequestsGranted False AddressUnavailable: " +
+				"node n1: requested address 10.244.9.9 is not available: no pod can have it in 10.244.0.0/24"},
+		},
+		"an IPPool that does not exist": {
+			objects: on4(annotated(networkv1alpha1.IPPoolAnnotation, "absent")),
+			want: kindtest.Outcome{Units: applied(nil), Writes: []string{"patch status Pod demo/web"}, Events: []string{
+				"Warning FailedAddressAllocation Pod demo/web: IPPool absent: there is no IPPool of this name"}},
+			conditions: []string{"network.weft.dev/RequestsGranted False AddressUnavailable: IPPool absent: there is no IPPool of this name"},
+		},
+		"a release policy that cannot be read": {
+			objects: on4(annotated(networkv1alpha1.IPPoolAnnotation, "web", networkv1alpha1.ReleasePolicyAnnotation, "Nevr")),
+			want: kindtest.Outcome{Units: applied(nil), Writes: []string{"patch status Pod demo/web"}, Events: []string{
+				"Warning FailedAddressAllocation Pod demo/web: " + badPolicy}},
+			conditions: []string{"network.weft.dev/RequestsGranted False InvalidRequest: " + badPolicy},
+		},
+		"a request that is granted after it was denied": {
+			objects:    on4(condition(networkv1alpha1.PodRequestsGranted, networkv1alpha1.ReasonAddressUnavailable, "there is none")),
+			want:       kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts, Writes: []string{"patch status Pod demo/web"}},
+			conditions: []string{"network.weft.dev/RequestsGranted True AsExpected: "},
 		},
 		"a limit that cannot be read": {
 			objects: on4(annotated(networkv1alpha1.IngressBandwidthAnnotation, "bad")),
-			want:    kindtest.Outcome{Units: applied(nil), Events: []string{"Warning InvalidBandwidth Pod demo/web: " + badLimit.Error()}},
+			want: kindtest.Outcome{Units: applied(nil), Events: []string{"Warning InvalidBandwidth Pod demo/web: " + badLimit.Error()},
+				Writes: []string{"patch status Pod demo/web"}},
+			conditions: []string{"network.weft.dev/RequestsGranted False InvalidRequest: " + badLimit.Error()},
 		},
 		"limits": {
 			objects: on4(annotated(networkv1alpha1.IngressBandwidthAnnotation, "10M",
@@ -206,7 +232,9 @@ func TestReconcile(t *testing.T) {
 		"a host port on an address that cannot be read": {
 			objects: on4(withHostPort(corev1.ContainerPort{HostPort: 8080, ContainerPort: 80, HostIP: "bad"})),
 			want: kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts,
-				Events: []string{`Warning InvalidHostPort Pod demo/web: container web, host port 8080: "bad" is not an IP address`}},
+				Events: []string{`Warning InvalidHostPort Pod demo/web: container web, host port 8080: "bad" is not an IP address`},
+				Writes: []string{"patch status Pod demo/web"}},
+			conditions: []string{`network.weft.dev/HostPortsReady False InvalidRequest: container web, host port 8080: "bad" is not an IP address`},
 		},
 		"the database refuses it": {
 			objects: on4(),
@@ -360,9 +388,14 @@ func TestDeletion(t *testing.T) {
 			continue
 		}
 		kindtest.Expect(t, kindtest.Outcome{
-			Units:  map[unit.Key][]string{topology.PodKey("demo", "other-3"): nil},
-			Events: []string{"Warning FailedAddressAllocation Pod demo/other-3: " + exhausted}, Enqueued: []string{"node n1"},
+			Units:    map[unit.Key][]string{topology.PodKey("demo", "other-3"): nil},
+			Events:   []string{"Warning FailedAddressAllocation Pod demo/other-3: " + exhausted},
+			Enqueued: []string{"node n1", "pod demo/other-3"},
 		}, have)
+		again := b.Reconcile("demo", other.Name) // the node may have got a subnet meanwhile
+		if want := []string{"patch status Pod demo/other-3"}; !slices.Equal(again.Writes, want) {
+			t.Errorf("the second attempt writes %q, want %q", again.Writes, want)
+		}
 	}
 	b.Delete(pod)
 	want := kindtest.Outcome{Units: applied(nil), Enqueued: []string{"network default", "pod demo/other-3"}}
@@ -450,6 +483,7 @@ func TestStartRestoresAddresses(t *testing.T) {
 			Units: applied(nil),
 			Events: []string{"Warning FailedAddressAllocation Pod demo/web: " +
 				"node n1: requested address 10.244.0.42 is not available: it is in use"},
+			Writes: []string{"patch status Pod demo/web"},
 		}, b.Reconcile("demo", "web"))
 	})
 }
@@ -535,7 +569,7 @@ func TestUnreadablePortOfAPodWithoutAddressGoes(t *testing.T) {
 		ExternalIDs: map[string]string{unit.OwnerKey: string(web)}}}
 	waits := []string{"Warning FailedAddressAllocation Pod demo/web: " +
 		"node n1: exhausted: no free address in 10.244.0.0/29, all 4 are in use"}
-	kindtest.Expect(t, kindtest.Outcome{Units: applied(nil), Events: waits, Enqueued: []string{"node n1"}},
+	kindtest.Expect(t, kindtest.Outcome{Units: applied(nil), Events: waits, Enqueued: []string{"node n1", "pod demo/web"}},
 		b.Reconcile("demo", "web"))
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,9 @@ import (
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/topology"
 )
+
+// enlargement is how long a node may take to get another subnet.
+const enlargement = time.Second
 
 // Errors of unreadable requests. The pod waits without a port until its request changes.
 var (
@@ -47,10 +51,26 @@ func requestOf(pod *corev1.Pod) (request alloc.Request, err error) {
 	return request, nil
 }
 
-// wait leaves a pod that gets no address. Without a claim on an address, all rows of the pod go: its address may belong
+// wait leaves a pod that gets no address, and reports why. Without a claim on an address, all rows of the pod go: its address may belong
 // to another pod, and the routes of a floating address outlive a port that was deleted while no operator ran. On a node
 // whose subnets are not known yet the rows stay.
+//
+// A node whose subnets are exhausted may get another one in a moment, so that the condition waits for a second attempt.
 func (r *Reconciler) wait(ctx context.Context, pod *corev1.Pod, reason error) error {
+	name := client.ObjectKeyFromObject(pod)
+	isFirst := errors.Is(reason, ipam.ErrExhausted) && !r.lacking.has(name)
+	if err := r.leaveWaiting(ctx, pod, reason); err != nil || errors.Is(reason, alloc.ErrUnknownNode) {
+		return err
+	}
+	if isFirst {
+		r.Triggers.EnqueueAfter(topology.KindPod, name, enlargement)
+		return nil
+	}
+	return r.patchConditions(ctx, pod, false, requestsGranted(pod, reason))
+}
+
+// leaveWaiting is wait without the pod's condition.
+func (r *Reconciler) leaveWaiting(ctx context.Context, pod *corev1.Pod, reason error) error {
 	full := ""
 	if errors.Is(reason, ipam.ErrExhausted) {
 		full = pod.Spec.NodeName
@@ -68,8 +88,8 @@ func (r *Reconciler) wait(ctx context.Context, pod *corev1.Pod, reason error) er
 	return r.explain(pod, reason)
 }
 
-// lack leaves a pod that gets no address of its IPPool. A port with a floating address goes, because another pod may
-// have the address now.
+// lack leaves a pod that gets no address of its IPPool, without its condition. A port with a floating address goes, because
+// another pod may have the address now.
 func (r *Reconciler) lack(ctx context.Context, pod *corev1.Pod, reason error) error {
 	name, owner := client.ObjectKeyFromObject(pod), ownerOf(pod)
 	if !errors.As(reason, new(*floating.UnavailableError)) && !errors.Is(reason, errRequest) {
@@ -81,7 +101,26 @@ func (r *Reconciler) lack(ctx context.Context, pod *corev1.Pod, reason error) er
 		}
 		r.Triggers.Enqueue(topology.KindPod, name) // without an address, it may get what it could not get besides that address
 	}
-	return r.wait(ctx, pod, reason)
+	return r.leaveWaiting(ctx, pod, reason)
+}
+
+// denialReason returns the reason of the condition of a pod whose request was denied.
+func denialReason(err error) string {
+	switch {
+	case errors.As(err, new(*floating.UnavailableError)), errors.Is(err, alloc.ErrUnavailable):
+		return networkv1alpha1.ReasonAddressUnavailable
+	case errors.Is(err, ipam.ErrExhausted):
+		return networkv1alpha1.ReasonAddressesExhausted
+	}
+	return networkv1alpha1.ReasonInvalidRequest
+}
+
+// unreadable returns why a pod with an address would not get one again, or nil. The condition of host ports reports those.
+func unreadable(pod *corev1.Pod) error {
+	if _, err := requestOf(pod); err != nil && !errors.Is(err, errHostPorts) {
+		return err
+	}
+	return nil
 }
 
 // hasAssignment reports whether a pod that lacks an address of its IPPool has a port, which stays without the

@@ -6,31 +6,14 @@ import (
 	ipamclaimsv1alpha1 "github.com/k8snetworkplumbingwg/ipamclaims/pkg/crd/ipamclaims/v1alpha1"
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/weft-network/weft/controllers"
-	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/kubeapiserver"
 )
 
 // The API server serves others' kinds once the operator has ensured them, and a second time changes nothing.
 func TestDefinitionsAreEnsured(t *testing.T) {
-	programs, err := tools.DefaultCache()
-	if err != nil {
-		t.Fatal(err)
-	}
-	environment := &envtest.Environment{}
-	if environment.BinaryAssetsDirectory, err = programs.Envtest(); err != nil {
-		t.Fatal(err)
-	}
-	config, err := environment.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := environment.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	config := kubeapiserver.New(t, kubeapiserver.Options{}).Config
 	for range 2 {
 		if err := ensureDefinitions(t.Context(), config); err != nil {
 			t.Fatal(err)

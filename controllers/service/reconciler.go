@@ -84,7 +84,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.latency.applied(req.NamespacedName, endpoints)
 	}
 	r.recordEvents(&service, problems, conflicts, applied)
-	return ctrl.Result{RequeueAfter: time.Duration(left)}, errors.Join(ovndb.IgnorePending(applied), r.reportRefused(ctx, &service, refused))
+	return ctrl.Result{RequeueAfter: time.Duration(left)},
+		errors.Join(ovndb.IgnorePending(applied), r.reportLacks(ctx, &service, lacks{refused, conflicts}))
 }
 
 func (r *Reconciler) reader() balance.Reader { return balance.Reader{Reader: r.Client} }

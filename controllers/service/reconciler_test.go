@@ -341,7 +341,9 @@ func TestReconcile(t *testing.T) {
 			want: kindtest.Outcome{
 				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:80:"), refuse4),
 				Events: []string{"Warning AddressConflict Service demo/web: TCP 192.0.2.80:80 belongs to service demo/older"},
+				Writes: []string{"patch status Service demo/web"},
 			},
+			condition: "False AddressConflict: TCP 192.0.2.80:80 belongs to service demo/older",
 		},
 		"a reserved node port": {
 			objects: []client.Object{aService(v4, func(s *corev1.Service) {

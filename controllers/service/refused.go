@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,15 +14,22 @@ import (
 	"github.com/weft-network/weft/pkg/health"
 )
 
-// reportRefused records in an event and in the service's conditions which of its addresses are reserved, and later
-// that none are any more. A service that never requested a reserved address has no such condition and costs no write.
-func (r *Reconciler) reportRefused(ctx context.Context, service *corev1.Service, refused []string) error {
-	want := addressesReady(service, refused)
+// lacks has a sentence for each address and node port that a service requests and does not get.
+type lacks struct {
+	reserved  []string
+	conflicts []string // another service has it
+}
+
+// reportLacks records in an event and in the service's conditions which of its addresses it does not get, and later that it has
+// all. A service that never lacked one has no such condition and costs no write.
+func (r *Reconciler) reportLacks(ctx context.Context, service *corev1.Service, l lacks) error {
+	want := addressesReady(service, l)
 	have := meta.FindStatusCondition(service.Status.Conditions, want.Type)
-	if have == nil && len(refused) == 0 || have != nil && have.Status == want.Status && have.Message == want.Message {
+	if have == nil && want.Status == metav1.ConditionTrue ||
+		have != nil && have.Status == want.Status && have.Reason == want.Reason && have.Message == want.Message {
 		return nil
 	}
-	if len(refused) > 0 {
+	if len(l.reserved) > 0 {
 		r.Events.Eventf(service, nil, corev1.EventTypeWarning, "ReservedDestination", "Balance", "%s", health.Cut(want.Message))
 	}
 	patched := service.DeepCopy()
@@ -33,12 +41,18 @@ func (r *Reconciler) reportRefused(ctx context.Context, service *corev1.Service,
 }
 
 // addressesReady returns the condition ServiceAddressesReady.
-func addressesReady(service *corev1.Service, refused []string) metav1.Condition {
+func addressesReady(service *corev1.Service, l lacks) metav1.Condition {
 	c := metav1.Condition{Type: networkv1alpha1.ServiceAddressesReady, Status: metav1.ConditionTrue,
 		Reason:             networkv1alpha1.ReasonAsExpected,
 		ObservedGeneration: service.Generation}
-	if len(refused) > 0 {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, networkv1alpha1.ReasonReserved, strings.Join(refused, "; ")
+	switch {
+	case len(l.reserved) > 0:
+		c.Reason = networkv1alpha1.ReasonReserved
+	case len(l.conflicts) > 0:
+		c.Reason = networkv1alpha1.ReasonAddressConflict
+	default:
+		return c
 	}
+	c.Status, c.Message = metav1.ConditionFalse, health.Cut(strings.Join(slices.Concat(l.reserved, l.conflicts), "; "))
 	return c
 }

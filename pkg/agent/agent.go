@@ -101,7 +101,7 @@ type agent struct {
 
 // Setup registers the agent's parts with a manager, whose cache should hold only this node's objects.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	recorder, err := nodeevents.NewRecorder(mgr, o.Node)
+	recorder, err := nodeevents.NewRecorder(ctx, mgr, o.Node)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func newAgent(ctx context.Context, mgr ctrl.Manager, o Options) *agent {
 // makeNetworks makes what attaches further networks to pods.
 func (a *agent) makeNetworks(recorder events.EventRecorder, turns *cniserver.Turns, h *attach.Handler) *further.Networks {
 	o := a.options
-	networks := further.New(further.Options{API: podapi.Uncached(a.mgr), Ports: h, Attachments: a.attachments,
+	networks := further.New(a.running, further.Options{API: podapi.Uncached(a.mgr), Ports: h, Attachments: a.attachments,
 		Bindings: a.bindings, Turns: turns,
 		Events: recorder, MTU: a.state.MTU, Log: ctrl.Log.WithName("networks")})
 	if o.Delegates {
@@ -248,8 +248,8 @@ func (a *agent) makeGateway(recorder events.EventRecorder) {
 		Node: a.ownNode, Taken: gateway.ReportTaken(recorder, o.Node), Observe: o.ObserveProgrammed, Synced: o.ObserveSynced, Now: time.Now})
 	a.services = gateway.NewServices(a.mgr.GetClient(), a.health, recorder, o.Node, a.changed)
 	a.gateway = &gateway.Gateway{
-		Node: o.Node, Datapath: Datapath(), OVS: a.ovs, Bindings: a.bindings, Attachments: a.attachments, Services: a.services,
-		Health:     a.health,
+		Node: o.Node, Datapath: Datapath(), OVS: a.ovs, Switch: a.vswitchd, Bindings: a.bindings, Attachments: a.attachments,
+		Services: a.services, Health: a.health,
 		TooBig:     toobig.New(o.SwitchDir, ctrl.Log.WithName("toobig"), a.later),
 		Configured: gateway.Configured(o.Southbound, o.Controller, o.APIServer), Listens: gateway.Listens(o.Listeners),
 		APIServer: o.APIServer, Running: a.running,

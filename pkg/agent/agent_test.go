@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -271,6 +273,16 @@ func TestAnUnchangedRestartWritesNothing(t *testing.T) {
 		n.del(p)
 	}
 	n.awaitPods()
+}
+
+// An agent that a signal ends before its manager has started the parts leaves no goroutine behind.
+func TestAnAgentEndsBeforeItHasStarted(t *testing.T) {
+	n := newNode(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	before := goleak.IgnoreCurrent()
+	n.setUpAgent(ctx)
+	cancel()
+	n.must(leaked(before))
 }
 
 // An agent that starts on a broken node reports that after the grace period for connections.

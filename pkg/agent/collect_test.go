@@ -92,7 +92,7 @@ func (r *criRuntime) sandboxes(context.Context) (map[string]bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.listed++
-	changes.notify()
+	changes.Notify()
 	return maps.Clone(r.lists), r.err
 }
 

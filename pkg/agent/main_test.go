@@ -21,16 +21,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/test/isolation"
-	"github.com/weft-network/weft/test/lab/tools"
-	"github.com/weft-network/weft/test/longwatch"
+	"github.com/weft-network/weft/test/kubeapiserver"
+	"github.com/weft-network/weft/test/poll"
 	"github.com/weft-network/weft/test/rbac"
 )
 
@@ -39,34 +37,9 @@ var (
 	scheme     = runtime.NewScheme()
 	restConfig *rest.Config
 	api        client.Client // writes, and reads without a cache
-	view       cache.Cache   // reads; each of its events calls changes.notify
-	changes    = &notifier{}
+	view       cache.Cache   // reads; each of its events calls changes.Notify
+	changes    = &poll.Changes{}
 )
-
-// notifier wakes goroutines that wait for any change.
-type notifier struct {
-	mu      sync.Mutex
-	waiting chan struct{}
-}
-
-// next returns a channel that is closed at the next change.
-func (n *notifier) next() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.waiting == nil {
-		n.waiting = make(chan struct{})
-	}
-	return n.waiting
-}
-
-func (n *notifier) notify() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.waiting != nil {
-		close(n.waiting)
-		n.waiting = nil
-	}
-}
 
 // log has the agents' log lines.
 var log = &journal{}
@@ -83,7 +56,7 @@ func (j *journal) add(prefix, args string) {
 	if testing.Verbose() {
 		fmt.Println(prefix+":", args)
 	}
-	changes.notify()
+	changes.Notify()
 }
 
 func (j *journal) length() int {
@@ -126,26 +99,13 @@ func run(m *testing.M) (code int, err error) {
 	if err := isolation.Furnish(); err != nil {
 		return 0, fmt.Errorf("prepare the namespaces: %w", err)
 	}
-	programs, err := tools.DefaultCache()
-	if err != nil {
-		return 0, err
-	}
-	assets, err := programs.Envtest()
-	if err != nil {
-		return 0, err
-	}
-	environment := &envtest.Environment{
-		BinaryAssetsDirectory: assets,
-		CRDDirectoryPaths:     []string{"../../config/crd/bases", "../../config/crd/external"},
-		ErrorIfCRDPathMissing: true,
-	}
 	// Without a default route the server cannot determine its own address.
-	environment.ControlPlane.GetAPIServer().Configure().Set("advertise-address", "192.0.2.1")
-	if restConfig, err = environment.Start(); err != nil {
-		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
+	server, err := kubeapiserver.Start(kubeapiserver.Options{Definitions: true, Flags: map[string]string{"advertise-address": "192.0.2.1"}})
+	if err != nil {
+		return 0, err
 	}
-	defer func() { err = errors.Join(err, environment.Stop()) }()
-	restConfig.QPS, restConfig.Burst = 1000, 1000
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	restConfig = server.Config
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if err := watch(ctx); err != nil {
@@ -155,17 +115,21 @@ func run(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	before := goleak.IgnoreCurrent()
-	code = m.Run()
-	if code == 0 {
-		// A controller-runtime queue that ends with a request in it never delivers the request and holds its lock forever.
-		const queue = "sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...])."
-		ignored := []goleak.Option{before}
-		for _, function := range []string{"handleReadyItems", "handleAddBuffer", "handleWaitingItems", "logState"} {
-			ignored = append(ignored, goleak.IgnoreAnyFunction(queue+function))
-		}
-		err = goleak.Find(ignored...)
+	if code = m.Run(); code == 0 {
+		err = leaked(before)
 	}
 	return code, err
+}
+
+// leaked returns an error if goroutines run that did not run before. A controller-runtime queue that ends with a request in it never
+// delivers the request and holds its lock forever.
+func leaked(before goleak.Option) error {
+	const queue = "sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...])."
+	ignored := []goleak.Option{before}
+	for _, function := range []string{"handleReadyItems", "handleAddBuffer", "handleWaitingItems", "logState"} {
+		ignored = append(ignored, goleak.IgnoreAnyFunction(queue+function))
+	}
+	return goleak.Find(ignored...)
 }
 
 // watch creates the client and the cache of the API server.
@@ -176,26 +140,6 @@ func watch(ctx context.Context) (err error) {
 	if api, err = client.New(restConfig, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	if view, err = cache.New(longwatch.Of(restConfig), cache.Options{Scheme: scheme}); err != nil {
-		return err
-	}
-	handler := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { changes.notify() },
-		UpdateFunc: func(any, any) { changes.notify() },
-		DeleteFunc: func(any) { changes.notify() },
-	}
-	for _, kind := range []client.Object{&corev1.Node{}, &networkv1alpha1.NodeNetwork{}} {
-		informer, err := view.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
-		if err != nil {
-			return err
-		}
-		if _, err := informer.AddEventHandler(handler); err != nil {
-			return err
-		}
-	}
-	go func() { _ = view.Start(ctx) }()
-	if !view.WaitForCacheSync(ctx) {
-		return errors.New("the API server's objects were not listed")
-	}
-	return nil
+	view, err = kubeapiserver.View(ctx, restConfig, scheme, changes.Notify, &corev1.Node{}, &networkv1alpha1.NodeNetwork{})
+	return err
 }

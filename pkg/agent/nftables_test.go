@@ -25,7 +25,7 @@ func (r *repaired) observe(kind string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kinds[kind]++
-	changes.notify()
+	changes.Notify()
 }
 
 func (r *repaired) count(kind string) int {

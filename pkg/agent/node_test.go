@@ -78,11 +78,11 @@ func (c *counter) Transaction(database, kind string, _ int, err error) {
 	if err != nil {
 		c.errs = append(c.errs, err)
 	}
-	changes.notify()
+	changes.Notify()
 }
 
 // Connected implements ovndb.Observer.
-func (c *counter) Connected(string, bool) { changes.notify() }
+func (c *counter) Connected(string, bool) { changes.Notify() }
 
 // Drift implements ovndb.Observer.
 func (c *counter) Drift(string, string, string) {}
@@ -103,12 +103,12 @@ func newNode(t *testing.T) *node {
 	n.makeUplink()
 	n.nb = ovndb.NewEngine(ovndb.Config{
 		Schema: northbound.Schema(), Endpoints: []string{n.central.NB.Endpoint()}, Log: logr.Discard(),
-		OnConnect: func(bool) { changes.notify() },
+		OnConnect: func(bool) { changes.Notify() },
 	}, nil)
 	n.rows = ovndb.NewConn(ovndb.Config{
 		Schema: openvswitch.Schema(), Endpoints: []string{n.ovs.Endpoint()}, Log: logr.Discard(),
-		OnRow:     func(string, model.Model, ovndb.RowEvent) { changes.notify() },
-		OnConnect: func(bool) { changes.notify() },
+		OnRow:     func(string, model.Model, ovndb.RowEvent) { changes.Notify() },
+		OnConnect: func(bool) { changes.Notify() },
 	})
 	n.background(n.nb.Run)
 	n.background(n.rows.Run)
@@ -197,7 +197,7 @@ func (n *node) must(err error) {
 func (n *node) until(what string, check func() error) {
 	n.Helper()
 	// Changes of links and processes are not notified.
-	wait := poll.Wait{Timeout: patience, Changes: changes.next, Interval: time.Second / 4}
+	wait := poll.Wait{Timeout: patience, Changes: changes.Next, Interval: time.Second / 4}
 	wait.Eventually(n, func() error {
 		if err := check(); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
@@ -303,6 +303,14 @@ func (n *node) socket() string { return "/run/weft/cni.sock" }
 // startAgent starts an agent with the state that the previous one left.
 func (n *node) startAgent() {
 	n.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	mgr := n.setUpAgent(ctx)
+	n.agent = &runningAgent{cancel: cancel, done: make(chan error, 1)}
+	go func() { n.agent.done <- mgr.Start(ctx) }()
+}
+
+func (n *node) setUpAgent(ctx context.Context) ctrl.Manager {
+	n.Helper()
 	mine := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", nodeName)}
 	cached := gateway.CachedServices(nodeName)
 	cached[&corev1.Node{}], cached[&networkv1alpha1.NodeNetwork{}] = mine, mine
@@ -315,7 +323,6 @@ func (n *node) startAgent() {
 		Controller:             config.Controller{SkipNameValidation: &again},
 	})
 	n.must(err)
-	ctx, cancel := context.WithCancel(context.Background())
 	options := agent.Options{
 		Node: nodeName, Southbound: []string{n.central.SB.Endpoint()}, OpenVSwitch: n.ovs.Endpoint(), Socket: n.socket(),
 		ConfDir: n.path("net.d"), BinDir: n.path("bin"), BinSource: n.path("bin-source"), Observer: n.counter,
@@ -326,8 +333,7 @@ func (n *node) startAgent() {
 		n.options(&options)
 	}
 	n.must(agent.Setup(ctx, mgr, options))
-	n.agent = &runningAgent{cancel: cancel, done: make(chan error, 1)}
-	go func() { n.agent.done <- mgr.Start(ctx) }()
+	return mgr
 }
 
 // stopAgent ends the agent as a signal does.

@@ -86,7 +86,7 @@ func (n *node) newInbox(p pod, port int) *inbox {
 			box.mu.Lock()
 			box.from[from.Addr().Unmap()]++
 			box.mu.Unlock()
-			changes.notify()
+			changes.Notify()
 		}
 	}()
 	return box

@@ -38,8 +38,8 @@ func TestLoadBalancersProbeTheNode(t *testing.T) {
 	var measured, synced atomic.Int64
 	n := readyNodeWith(t, func(o *agent.Options) {
 		o.ProxyHealth = ports.Any(ports.ProxyHealth)
-		o.ObserveProgrammed = func(time.Duration) { measured.Add(1); changes.notify() }
-		o.ObserveSynced = func(time.Time) { synced.Add(1); changes.notify() }
+		o.ObserveProgrammed = func(time.Duration) { measured.Add(1); changes.Notify() }
+		o.ObserveSynced = func(time.Time) { synced.Add(1); changes.Notify() }
 	})
 	n.giveNIC()
 	n.setGateway(sharedGateway)

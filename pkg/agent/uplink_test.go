@@ -292,3 +292,67 @@ func mustAddr(text string) *netlink.Addr {
 	}
 	return address
 }
+
+// While ovs-vswitchd does not run, the userspace datapath forwards nothing: the link has its addresses, the status says why, and the
+// node's gateway stays. The link is moved again without a permission.
+func TestALinkIsMovedAgainWhenOpenVSwitchIsBack(t *testing.T) {
+	if agent.Datapath() != networkv1alpha1.DatapathNetdev {
+		t.Skip("the kernel's datapath forwards without ovs-vswitchd")
+	}
+	n := readyNodeWith(t, nil)
+	n.stopAgent()
+	n.plugIn()
+	before := addressesOf(plainNIC)
+	n.options = func(o *agent.Options) {
+		o.Mover = uplink.New(uplink.Config{
+			Dir: n.path("state"), OpenVSwitch: n.ovs.Endpoint(), Datapath: agent.Datapath(), Log: logr.Discard(),
+			ProbeTimeout: 3 * time.Second, AwayGrace: time.Second, GuardCommand: []string{"/bin/true"},
+		})
+		go o.Mover.Watch(n.Context())
+	}
+	n.startAgent()
+	gateway := networkv1alpha1.NodeGateway{
+		Mode: networkv1alpha1.GatewayShared, Uplink: networkv1alpha1.UplinkBridge, SNAT: networkv1alpha1.SNATNode,
+		Interface: plainNIC, Move: nicMove,
+	}
+	n.setGateway(gateway)
+	isMoved := func() error {
+		s := n.status()
+		moved := s != nil && s.Gateway != nil && s.Gateway.Bridge == nicBridge && s.Move == "" && slices.Equal(addressesOf(nicBridge), before)
+		return isTrue(moved, fmt.Sprintf("status %+v, addresses of the bridge %v", s, addressesOf(nicBridge)))
+	}
+	n.until("the move", isMoved)
+	gateway.Move = ""
+	n.setGateway(gateway)
+
+	for what, test := range map[string]struct {
+		reason     string
+		end, begin func()
+	}{
+		"ovs-vswitchd": {networkv1alpha1.ReasonSwitchUnavailable, n.ovs.KillSwitch, n.ovs.RunSwitch},
+		"both daemons": {networkv1alpha1.ReasonDatabaseUnavailable, func() { n.ovs.KillSwitch(); n.ovs.Kill() },
+			func() { n.ovs.Run(); n.ovs.RunSwitch() }},
+	} {
+		test.end()
+		n.until("the addresses at the link without "+what, func() error {
+			if got := addressesOf(plainNIC); !slices.Equal(got, before) {
+				return fmt.Errorf("the link has %v", got)
+			}
+			return n.reason(networkv1alpha1.ConditionGatewayReady, test.reason)
+		})
+		if s := n.status(); s.Gateway == nil || s.Gateway.Bridge != nicBridge || s.Move != "" {
+			t.Errorf("without %s, the status is %+v", what, s)
+		}
+		n.awaitNodeEvent("UplinkWithoutSwitch: link nic9 has the addresses")
+		test.begin()
+		n.until("the move after "+what+" is back", func() error {
+			if err := isMoved(); err != nil {
+				return err
+			}
+			return n.reason(networkv1alpha1.ConditionGatewayReady, networkv1alpha1.ReasonWaitingForTopology)
+		})
+		if got := addressesOf(plainNIC); len(got) > 0 {
+			t.Errorf("after the move, the link has %v", got)
+		}
+	}
+}

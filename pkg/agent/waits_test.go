@@ -27,7 +27,7 @@ func (w *waits) failpoint(point string) {
 		w.states = map[string]string{}
 	}
 	w.states[port] = state
-	changes.notify()
+	changes.Notify()
 }
 
 func (w *waits) of(port string) string {

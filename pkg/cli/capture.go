@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +27,12 @@ const (
 	captureProgram = "/usr/bin/weft-capture"
 	// longestCapture bounds --for, so that a forgotten command does not run on a node for days.
 	longestCapture = time.Hour
+	// fewestBytes of a packet have its headers.
+	fewestBytes = 64
 )
+
+// captureProtocols are the names of protocols that a capture can select.
+var captureProtocols = []string{"arp", "icmp", "sctp", "tcp", "udp"}
 
 // captureOptions holds the flags of the command capture.
 type captureOptions struct {
@@ -58,7 +66,12 @@ Exit codes: 0 the packets were recorded, 2 an error.`,
 			}
 			return nil
 		},
-		RunE:              func(c *cobra.Command, args []string) error { return runCapture(c, target, o, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("port") && o.port == 0 {
+				return errors.New("--port 0: want a number from 1 to 65535")
+			}
+			return runCapture(c, target, o, args[0])
+		},
 		ValidArgsFunction: target.completing(1, completion.pods),
 	}
 	c.Flags().StringVar(&o.link, "interface", "eth0", "the interface in the pod: eth0, or one of a Network")
@@ -69,7 +82,7 @@ Exit codes: 0 the packets were recorded, 2 an error.`,
 	c.Flags().StringVar(&o.host, "host", "", "only packets from or to this address")
 	c.Flags().Uint16Var(&o.port, "port", 0, "only packets from or to this port")
 	c.Flags().StringVarP(&o.file, "write", "w", "", "write a pcap file; - is standard output")
-	completeWords(c, "protocol", "arp", "icmp", "sctp", "tcp", "udp")
+	completeWords(c, "protocol", captureProtocols...)
 	return c
 }
 
@@ -79,6 +92,17 @@ func (o captureOptions) check() error {
 		return fmt.Errorf("--for %s: want at most %s", o.lasting, longestCapture)
 	case o.packets <= 0:
 		return fmt.Errorf("--packets %d: want more than 0", o.packets)
+	case o.bytes < fewestBytes || o.bytes > math.MaxUint16:
+		return fmt.Errorf("--bytes %d: want %d to %d", o.bytes, fewestBytes, math.MaxUint16)
+	case o.protocol != "" && !slices.Contains(captureProtocols, o.protocol):
+		return fmt.Errorf("--protocol %q: want one of %s", o.protocol, strings.Join(captureProtocols, ", "))
+	case o.port != 0 && (o.protocol == "arp" || o.protocol == "icmp"):
+		return fmt.Errorf("--port %d: packets of --protocol %s have no ports", o.port, o.protocol)
+	case o.host != "" && o.protocol == "arp":
+		return errors.New("--host does not select packets of --protocol arp")
+	}
+	if _, err := netip.ParseAddr(o.host); o.host != "" && err != nil {
+		return fmt.Errorf("--host %q: want an address, such as 10.244.0.5", o.host)
 	}
 	return positive("for", o.lasting)
 }
@@ -176,7 +200,7 @@ func findRecorder(ctx context.Context, target *cluster, name string) (*corev1.Po
 	}
 	var pod corev1.Pod
 	if err := api.Get(ctx, key, &pod); apierrors.IsNotFound(err) {
-		return nil, nil, fmt.Errorf("there is no pod %s", key)
+		return nil, nil, noPod(key)
 	} else if err != nil {
 		return nil, nil, err
 	}

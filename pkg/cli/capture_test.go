@@ -19,7 +19,7 @@ import (
 )
 
 func TestCaptureOptions(t *testing.T) {
-	good := captureOptions{lasting: time.Minute, packets: 1}
+	good := captureOptions{lasting: time.Minute, packets: 1, bytes: fewestBytes}
 	for text, change := range map[string]func(*captureOptions){
 		"":                              func(*captureOptions) {},
 		"--for 2h0m0s: want at most 1h": func(o *captureOptions) { o.lasting = 2 * time.Hour },

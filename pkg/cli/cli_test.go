@@ -3,17 +3,21 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
 
@@ -162,11 +166,84 @@ func TestErrorsHaveAnExitCodeOfTheirOwn(t *testing.T) {
 		{[]string{"ip", "list", "--sort", "name"}, `invalid --sort "name": want address, pool, workload, node or since`},
 		{[]string{"ip", "release"}, "want either addresses or --workload"},
 		{[]string{"explode"}, "explode"},
+		{[]string{"capture", "web", "--port", "0"}, "--port 0: want a number from 1 to 65535"},
+		{[]string{"capture", "web", "--host", "foo"}, `--host "foo": want an address, such as 10.244.0.5`},
+		{[]string{"capture", "web", "--protocol", "http"}, `--protocol "http": want one of arp, icmp, sctp, tcp, udp`},
+		{[]string{"capture", "web", "--protocol", "icmp", "--port", "80"}, "--port 80: packets of --protocol icmp have no ports"},
+		{[]string{"capture", "web", "--protocol", "arp", "--host", "10.0.0.1"}, "--host does not select packets of --protocol arp"},
+		{[]string{"check", "connectivity", "--for", "0s"}, "--for 0s: want more than 0"},
+		{[]string{"check", "connectivity", "--for", "-1s"}, "--for -1s: want more than 0"},
+		{[]string{"check", "connectivity", "--interval", "1s"}, "--interval needs --for"},
+		{[]string{"check", "connectivity", "--for", "1m", "--skip", "dns"}, "--skip has no effect with --for"},
+		{[]string{"check", "connectivity", "--for", "1m", "--outside", "192.0.2.1:80"}, "--outside has no effect with --for"},
+		{[]string{"status", "--timeout", "5m"}, "--timeout needs --wait"},
+		{[]string{"trace", "a", "b", "--protocol", "icmp", "--port", "80"}, "--port 80: ICMP has no ports"},
+		{[]string{"db", "rebuild", "--local", "--drop-foreign-rows"}, "--drop-foreign-rows needs --nb"},
+		{[]string{"status", "-n", ""}, "--namespace has no value"},
 	} {
 		var out, errs bytes.Buffer
 		code := Run(test.args, strings.NewReader(""), &out, &errs)
 		if code != exitError || !strings.Contains(errs.String(), test.message) {
 			t.Errorf("%v: exit code %d, %q; want %d and %q", test.args, code, errs.String(), exitError, test.message)
+		}
+	}
+}
+
+// TestEveryFlagRefusesWhatMeansNothing gives each flag of each command an empty value, and each number and duration 0 and -1. The answer
+// is one line that names the flag.
+func TestEveryFlagRefusesWhatMeansNothing(t *testing.T) {
+	arguments := map[string][]string{"capture": {"web"}, "trace": {"a", "b"}, "why": {"web"}, "history": {"pod/a/b"}, "log": {"demo"}}
+	needs := map[string][]string{"timeout": {"--wait"}, "interval": {"--for=1m"}, "wait": {"--local"}, "limit": {}}
+	zeroes := map[string]string{"ui --port": "a random port"} // whose 0 means something
+	var commands func(*cobra.Command)
+	commands = func(c *cobra.Command) {
+		for _, child := range c.Commands() {
+			commands(child)
+		}
+		if !c.Runnable() || c.Name() == "help" || c.Parent() != nil && c.Parent().Name() == "completion" {
+			return
+		}
+		path := strings.Fields(c.CommandPath())[1:]
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			var values []string
+			switch f.Value.Type() {
+			case "string", "stringSlice":
+				if err := c.ParseFlags([]string{"--" + f.Name + "="}); err != nil {
+					t.Fatal(err)
+				}
+				if err := noEmptyFlags(c); err == nil || !strings.Contains(err.Error(), "has no value") {
+					t.Errorf("%s --%s=: %v", c.CommandPath(), f.Name, err)
+				}
+			case "int", "duration", "uint16":
+				values = []string{"0", "-1"}
+				if f.Value.Type() == "duration" {
+					values = []string{"0s", "-1s"}
+				}
+			}
+			for _, value := range values {
+				if zeroes[strings.Join(path, " ")+" --"+f.Name] != "" && value == "0" {
+					continue
+				}
+				args := slices.Concat(path, arguments[c.Name()])
+				if flag := needs[f.Name]; c.Flags().Lookup("wait") != nil || f.Name != "timeout" {
+					args = append(args, flag...)
+				}
+				var out, errs bytes.Buffer
+				args = append(args, "--"+f.Name+"="+value, "--kubeconfig="+os.DevNull)
+				code := Run(args, strings.NewReader(""), &out, &errs)
+				if text := errs.String(); code != exitError || !strings.Contains(text, "--"+f.Name) || strings.Count(text, "\n") != 1 {
+					t.Errorf("%v: exit code %d, %q", args, code, text)
+				}
+			}
+		})
+	}
+	commands(newRoot(t.Context(), io.Discard))
+}
+
+func TestNoPodNamesTheFormThatWorks(t *testing.T) {
+	for name, says := range map[string]string{"deploy": "name one of its pods as NAMESPACE/POD", "demo": "there is no pod demo/web"} {
+		if err := noPod(client.ObjectKey{Namespace: name, Name: "web"}); !strings.Contains(err.Error(), says) {
+			t.Errorf("%s/web: %v, want %q", name, err, says)
 		}
 	}
 }

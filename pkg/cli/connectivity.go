@@ -70,7 +70,12 @@ func newConnectivity(target *cluster) *cobra.Command {
   kubectl weft check connectivity --junit connectivity.xml -o json > connectivity.json
   kubectl weft check connectivity --for 10m`,
 		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return k.run(c) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := k.checkCount(c); err != nil {
+				return err
+			}
+			return k.run(c)
+		},
 	}
 	flags := c.Flags()
 	flags.StringSliceVar(&k.nodes, "nodes", nil, fmt.Sprintf("nodes to test (default: the first %d that are ready)", mostNodes))
@@ -97,12 +102,22 @@ func groupNames() (names []string) {
 // leastInterval is the shortest time between two datagrams of a direction.
 const leastInterval = 10 * time.Millisecond
 
+// checkCount returns an error for a wrong --for, and for flags of the other of the command's two tests.
+func (k *connectivityCommand) checkCount(c *cobra.Command) error {
+	if !c.Flags().Changed("for") {
+		return given(c, "interval", "for")
+	}
+	for _, other := range []string{"skip", "outside"} {
+		if c.Flags().Changed(other) {
+			return fmt.Errorf("--%s has no effect with --for, which only counts datagrams between pods", other)
+		}
+	}
+	return positive("for", k.lasting)
+}
+
 func (k *connectivityCommand) check() error {
 	if err := errors.Join(k.format.check(), positive("timeout", k.timeout)); err != nil {
 		return err
-	}
-	if k.lasting < 0 {
-		return positive("for", k.lasting)
 	}
 	if k.interval < leastInterval {
 		return fmt.Errorf("--interval %s: want %s or more", k.interval, leastInterval)

@@ -19,20 +19,20 @@ import (
 )
 
 func TestConnectivityFlags(t *testing.T) {
-	for flag, message := range map[string]string{
+	for flags, message := range map[string]string{
 		"--skip=smoke":             `--skip "smoke": want some of`,
 		"--outside=192.0.2.10":     `--outside "192.0.2.10": want HOST:PORT`,
 		"--outside=192.0.2.10:0":   "want HOST:PORT",
 		"--outside=2001:db8::1:80": "want HOST:PORT",
 		"--for=-1m":                "--for -1m0s: want more than 0",
 		"--timeout=0s":             "--timeout 0s: want more than 0",
-		"--interval=1ms":           "--interval 1ms: want 10ms or more",
+		"--for=1m --interval=1ms":  "--interval 1ms: want 10ms or more",
 		"--output=xml":             `invalid output "xml"`,
 	} {
 		var out, errs bytes.Buffer
-		code := Run([]string{"check", "connectivity", flag}, strings.NewReader(""), &out, &errs)
+		code := Run(append([]string{"check", "connectivity"}, strings.Fields(flags)...), strings.NewReader(""), &out, &errs)
 		if code != exitError || !strings.Contains(errs.String(), message) {
-			t.Errorf("%s: exit code %d, %q; want %d and %q", flag, code, errs.String(), exitError, message)
+			t.Errorf("%s: exit code %d, %q; want %d and %q", flags, code, errs.String(), exitError, message)
 		}
 	}
 }

@@ -111,6 +111,9 @@ func (c *rebuildCommand) run(ctx context.Context, out io.Writer) error {
 	if !c.local {
 		return errNotLocal
 	}
+	if c.DropForeign && !c.Northbound {
+		return errors.New("--drop-foreign-rows needs --nb")
+	}
 	objects, err := newDatabaseCluster(c.cluster)
 	if err != nil {
 		return err

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,7 +62,14 @@ func explain(ctx context.Context, err error) error {
 		if at, err := url.Parse(failed.URL); err == nil {
 			server += " " + at.Scheme + "://" + at.Host
 		}
+		if why := certificateFault(failed.Err); why != "" {
+			return fmt.Errorf("cannot trust %s: %w: %s%s", server, failed.Err, why, throughProxy(failed.URL, http.ProxyFromEnvironment))
+		}
 		return fmt.Errorf("cannot reach %s: %w (--kubeconfig, --context and --server select another)", server, failed.Err)
+	}
+	if strings.Contains(err.Error(), "error dialing backend: ") && strings.Contains(err.Error(), "x509: ") {
+		return fmt.Errorf("%w; the API server does not trust the certificate of the kubelet on the pod's node: kubectl exec and logs fail "+
+			"there, too", err)
 	}
 	if lacksWeft(err) {
 		return errors.New("the cluster does not have Weft's kinds: install Weft with kubectl apply -f dist/install.yaml, " +
@@ -70,6 +79,37 @@ func explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w; %s", err, role)
 	}
 	return err
+}
+
+// certificateFault says what is wrong with the API server's certificate, and what to do. It is empty for other errors.
+func certificateFault(err error) string {
+	if fault, ok := errors.AsType[x509.HostnameError](err); ok {
+		return fmt.Sprintf("the certificate is not for %s: use --server with a name or address of the certificate, or "+
+			"--tls-server-name with one of its names", fault.Host)
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "the kubeconfig's certificate-authority did not issue it: the cluster was made anew, or another server has the address; " +
+			"take the cluster's present kubeconfig, or select another with --kubeconfig or --context"
+	}
+	if fault, ok := errors.AsType[x509.CertificateInvalidError](err); ok && fault.Reason == x509.Expired {
+		return "compare the clock of this machine with the certificate's dates, and renew an expired certificate"
+	}
+	return ""
+}
+
+// throughProxy names the proxy of the environment through which a request to a URL goes, which may answer with a certificate of its own.
+// It is empty without a proxy.
+func throughProxy(to string, proxyOf func(*http.Request) (*url.URL, error)) string {
+	at, err := url.Parse(to)
+	if err != nil {
+		return ""
+	}
+	proxy, err := proxyOf(&http.Request{URL: at})
+	if err != nil || proxy == nil {
+		return ""
+	}
+	return fmt.Sprintf("; the request goes through the proxy %s of HTTPS_PROXY, so add %s to NO_PROXY if the proxy answers itself",
+		proxy.Host, at.Hostname())
 }
 
 // refused matches the words of the API server about a right that a user lacks.

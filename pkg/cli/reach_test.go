@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,6 +106,42 @@ func TestErrorsNameTheUnreachableAPIServer(t *testing.T) {
 	}
 	if _, err := os.Stat(bundle); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an empty bundle was left behind: %v", err)
+	}
+}
+
+// A certificate that is not trusted has another cure than an API server that does not answer.
+func TestErrorsSayWhichCertificateIsWrong(t *testing.T) {
+	server := httptest.NewTLSServer(nil) // its certificate is for example.com and 127.0.0.1
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer server.Close()
+	authority := filepath.Join(t.TempDir(), "ca.crt")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(authority, certificate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "the kubeconfig's certificate-authority did not issue it"},
+		{[]string{"--certificate-authority", authority, "--tls-server-name", "cluster.test"}, "the certificate is not for cluster.test"},
+	} {
+		code, _, errs := runAgainst(server.URL, append([]string{"status"}, test.args...)...)
+		if code != exitError || !strings.HasPrefix(errs, "error: cannot trust the API server "+server.URL+": ") ||
+			!strings.Contains(errs, test.says) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v: exit code %d, %q; want %q", test.args, code, errs, test.says)
+		}
+	}
+	through := throughProxy("https://192.0.2.10:6443/api", func(*http.Request) (*url.URL, error) {
+		return url.Parse("http://user:x@proxy.test:80")
+	})
+	if !strings.Contains(through, "the proxy proxy.test:80 of HTTPS_PROXY, so add 192.0.2.10 to NO_PROXY") {
+		t.Errorf("the proxy is not named: %q", through)
+	}
+	dialing := errors.New("cannot execute in pod weft-system/weft-central-0: error dialing backend: tls: failed to verify certificate: " +
+		"x509: certificate signed by unknown authority")
+	if text := explain(t.Context(), dialing).Error(); !strings.Contains(text, "certificate of the kubelet on the pod's node") {
+		t.Errorf("error: %s", text)
 	}
 }
 

@@ -9,13 +9,17 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // The exit codes, which follow kubectl diff.
@@ -67,8 +71,9 @@ func newRoot(ctx context.Context, errs io.Writer) *cobra.Command {
 		Example: `  kubectl weft status
   kubectl weft trace demo/client svc/demo/web
   kubectl weft why demo/web-0`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return noEmptyFlags(c) },
 	}
 	target := newCluster(ctx, errs)
 	target.bind(root.PersistentFlags())
@@ -86,6 +91,42 @@ func noArguments(c *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+// noEmptyFlags returns an error for a flag of the command, or -n, that was given without a value, as by an empty variable of a script.
+func noEmptyFlags(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		own := c.LocalNonPersistentFlags().Lookup(f.Name) == f || f.Name == "namespace"
+		empty := f.Value.String() == ""
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			empty = slices.Contains(list.GetSlice(), "") || len(list.GetSlice()) == 0
+		}
+		if own && empty && err == nil {
+			err = fmt.Errorf("--%s has no value: %s", f.Name, f.Usage)
+		}
+	})
+	return err
+}
+
+// given returns an error if a flag was given without another that it needs.
+func given(c *cobra.Command, flag, needs string) error {
+	if c.Flags().Changed(flag) && !c.Flags().Changed(needs) {
+		return fmt.Errorf("--%s needs --%s", flag, needs)
+	}
+	return nil
+}
+
+// noPod returns the error for a pod that does not exist. It says what to name instead of the pods' workload.
+func noPod(key client.ObjectKey) error {
+	if slices.Contains(workloadKinds, strings.ToLower(key.Namespace)) {
+		return fmt.Errorf("there is no pod %[1]s, and %[1]s as a workload has no single pod: name one of its pods as NAMESPACE/POD "+
+			"(kubectl get pods)", key)
+	}
+	return fmt.Errorf("there is no pod %s", key)
+}
+
+// workloadKinds are the words with which kubectl names the kinds of workloads.
+var workloadKinds = []string{"deploy", "deployment", "deployments", "ds", "daemonset", "daemonsets", "sts", "statefulset", "statefulsets",
+	"rs", "replicaset", "replicasets", "job", "jobs", "cronjob", "cronjobs", "cj", "svc", "service", "services"}
 
 // positive returns an error for a flag whose duration is not positive.
 func positive(flag string, d time.Duration) error {

@@ -110,7 +110,7 @@ may not read a part; 2 an error, such as a cluster without a ClusterNetwork.`,
 }
 
 func (s *statusCommand) run(c *cobra.Command) error {
-	if err := errors.Join(s.format.check(), positive("timeout", s.timeout)); err != nil {
+	if err := cmp.Or(s.format.check(), positive("timeout", s.timeout), given(c, "timeout", "wait")); err != nil {
 		return err
 	}
 	api, err := s.cluster.watchClient()
@@ -177,6 +177,12 @@ func judge(ctx context.Context, api client.Client, namespace string, now time.Ti
 			return statusReport{}, err
 		}
 	}
+	var nodes corev1.NodeList
+	if withNodes { // a second source: an operator that is away reports no lost node
+		if err := api.List(ctx, &nodes); err != nil && !apierrors.IsForbidden(err) {
+			return statusReport{}, err
+		}
+	}
 	var lease coordinationv1.Lease
 	err = api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, &lease)
 	if client.IgnoreNotFound(err) != nil {
@@ -204,6 +210,7 @@ func judge(ctx context.Context, api client.Client, namespace string, now time.Ti
 	if why != "" {
 		report.blame(found, namespace, apiServerAddress(ctx, api))
 	}
+	report.addNodes(nodes.Items)
 	report.Unread = append(of.unread, unread...)
 	report.include(of.rollouts(cn.Status.Rollout), objects)
 	return report, nil
@@ -281,10 +288,39 @@ func statusOf(cn *networkv1alpha1.ClusterNetwork, networks []networkv1alpha1.Nod
 		r.Nodes = append(r.Nodes, n)
 	}
 	r.sum()
+	r.sortNodes()
+	return r
+}
+
+// addNodes adds what Kubernetes says of the nodes: the last report of an agent says nothing about a node that is down.
+func (r *statusReport) addNodes(nodes []corev1.Node) {
+	for i := range nodes {
+		at := slices.IndexFunc(r.Nodes, func(n nodeReport) bool { return n.Name == nodes[i].Name })
+		ready := slices.IndexFunc(nodes[i].Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+		if at < 0 || ready < 0 || nodes[i].Status.Conditions[ready].Status == corev1.ConditionTrue {
+			continue
+		}
+		c := nodes[i].Status.Conditions[ready]
+		if n := &r.Nodes[at]; n.Ready {
+			n.Ready, n.Message = false, "Kubernetes: the node is not ready: "+c.Message
+		}
+		if c.Status == corev1.ConditionUnknown {
+			p := health.New(networkv1alpha1.AreaNodes, networkv1alpha1.StateDegraded, networkv1alpha1.ReasonNodeLost, "Node/"+nodes[i].Name,
+				"Kubernetes receives no heartbeats from the kubelet of node "+nodes[i].Name)
+			if !slices.ContainsFunc(r.Problems, func(have networkv1alpha1.Problem) bool { return isReported(p, have) }) {
+				r.add(p)
+			}
+		}
+	}
+	r.sortNodes()
+	r.sum()
+}
+
+// sortNodes sorts the nodes, the worst first.
+func (r *statusReport) sortNodes() {
 	slices.SortStableFunc(r.Nodes, func(a, b nodeReport) int {
 		return cmp.Or(boolOf(a.Ready)-boolOf(b.Ready), len(b.Problems)-len(a.Problems), cmp.Compare(a.Name, b.Name))
 	})
-	return r
 }
 
 // outdated returns the warning that an existing status is out of date.

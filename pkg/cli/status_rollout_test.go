@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -125,6 +126,29 @@ func TestRequestsOfNamespacesAreDrawn(t *testing.T) {
 	if r.Healthy || !r.NetworkHealthy || !strings.HasPrefix(text, "The network is healthy, but requests of 1 objects in namespaces wait\n") ||
 		!strings.Contains(text, "Pod/demo/web-0: no address") {
 		t.Errorf("healthy %v, network %v:\n%s", r.Healthy, r.NetworkHealthy, text)
+	}
+}
+
+// Many requests of one reason are counted, and hide no other reason.
+func TestRequestsAreDrawnByReason(t *testing.T) {
+	cn, networks := healthyNetwork()
+	refused := &networkv1alpha1.Refusals{Total: 100, Reasons: []networkv1alpha1.RefusedReason{
+		{Kind: "Pod", Reason: "AddressUnavailable", Total: 98}, {Kind: "Service", Reason: "NoPool", Total: 2}}}
+	for i := range 48 {
+		refused.First = append(refused.First, networkv1alpha1.Refusal{Object: fmt.Sprint("Pod/demo/web-", i), Reason: "AddressUnavailable",
+			Message: "no address"})
+	}
+	refused.First = append(refused.First, networkv1alpha1.Refusal{Object: "Service/demo/a", Reason: "NoPool", Message: "no pool"})
+	cn.Status.Refused = refused
+	text := statusText(statusOf(cn, networks, ""))
+	for _, part := range []string{"  AddressUnavailable of 98 Pods:\n    Pod/demo/web-0: no address\n", "    and 93 more\n",
+		"  NoPool of 2 Services:\n    Service/demo/a: no pool\n    and 1 more\n"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in:\n%s", part, text)
+		}
+	}
+	if strings.Contains(text, "web-5") || strings.Contains(text, "other reasons") {
+		t.Error(text)
 	}
 }
 

@@ -71,6 +71,37 @@ func TestProblemsAreDrawnWorstFirst(t *testing.T) {
 	}
 }
 
+// A node that Kubernetes has lost is not shown as ready, although its agent's last report says so and no operator has noticed yet.
+func TestALostNodeIsNotReady(t *testing.T) {
+	for _, test := range []struct {
+		status             corev1.ConditionStatus
+		reported           bool
+		ready              bool
+		problems, fromThis int
+	}{
+		{status: corev1.ConditionTrue, ready: true},
+		{status: corev1.ConditionUnknown, problems: 1, fromThis: 1},
+		{status: corev1.ConditionUnknown, reported: true, problems: 1},
+		{status: corev1.ConditionFalse},
+	} {
+		cn, networks := healthyNetwork()
+		if test.reported {
+			cn.Status.Problems = []networkv1alpha1.Problem{health.New(networkv1alpha1.AreaNodes, networkv1alpha1.StateDegraded,
+				networkv1alpha1.ReasonNodeLost, "Node/n2", "no heartbeats")}
+		}
+		node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: test.status, Message: "why"}}
+		r := statusOf(cn, networks, "")
+		before := len(r.Problems)
+		r.addNodes([]corev1.Node{node})
+		text := statusText(r)
+		if len(r.Problems) != test.problems || len(r.Problems)-before != test.fromThis || r.Healthy != (test.problems == 0) ||
+			strings.Contains(text, "n2    no     0     250   Kubernetes: the node is not ready: why") == test.ready {
+			t.Errorf("%s: problems %+v, healthy %t\n%s", test.status, r.Problems, r.Healthy, text)
+		}
+	}
+}
+
 // A network whose operator has not observed the latest spec is not healthy, because its status is about the previous
 // spec.
 func TestNewSpecIsNotHealthyYet(t *testing.T) {

@@ -86,16 +86,40 @@ func drawRollout(b *strings.Builder, r *networkv1alpha1.RolloutStatus) {
 	}
 }
 
-// drawRefused lists requests of namespaces that wait or were refused. They do not make the network unhealthy.
+// refusedOfReason is how many objects of a kind and reason drawRefused lists.
+const refusedOfReason = 5
+
+// drawRefused lists requests of namespaces that wait or were refused, by reason. They do not make the network unhealthy.
 func drawRefused(b *strings.Builder, r *networkv1alpha1.Refusals) {
 	if r == nil {
 		return
 	}
 	fmt.Fprintf(b, "\nRequests of namespaces, refused or waiting, of %d objects:\n", r.Total)
-	for _, refusal := range r.First {
+	left := int(r.Total)
+	for _, of := range r.Reasons {
+		left -= int(of.Total)
+		fmt.Fprintf(b, "  %s of %d %ss:\n", of.Reason, of.Total, of.Kind)
+		drawn := 0
+		for _, refusal := range r.First {
+			if refusal.Reason == of.Reason && strings.HasPrefix(refusal.Object, of.Kind+"/") && drawn < refusedOfReason {
+				fmt.Fprintf(b, "    %s: %s\n", refusal.Object, refusal.Message)
+				drawn++
+			}
+		}
+		if more := int(of.Total) - drawn; more > 0 {
+			fmt.Fprintf(b, "    and %d more\n", more)
+		}
+	}
+	if left > 0 && len(r.Reasons) > 0 {
+		fmt.Fprintf(b, "  other reasons of %d objects\n", left)
+	}
+	if len(r.Reasons) > 0 {
+		return
+	}
+	for _, refusal := range r.First { // of an operator that does not count reasons
 		fmt.Fprintf(b, "  %s: %s\n", refusal.Object, refusal.Message)
 	}
-	if more := int(r.Total) - len(r.First); more > 0 {
+	if more := left - len(r.First); more > 0 {
 		fmt.Fprintf(b, "  and %d more\n", more)
 	}
 }

@@ -36,7 +36,7 @@ FROM is a pod, a node, an address outside, or "outside". TO is a pod, a service,
 or "outside":
 
   web-0, demo/web-0                 a pod
-  svc/demo/web, web.demo.svc        a service, at its cluster IPs
+  svc/demo/web, web.demo.svc        a service, at its cluster IPs; from outside at its other addresses
   node/worker-1                     a node; with --port of a node port, that service
   192.0.2.10                        whoever has the address, or an address outside
 
@@ -102,6 +102,9 @@ func (t *traceCommand) check() error {
 	}
 	if !slices.Contains([]string{"", "IPv4", "IPv6"}, t.family) {
 		return fmt.Errorf("--family %q: want IPv4 or IPv6", t.family)
+	}
+	if t.port != "" && t.protocol == string(trace.ICMP) {
+		return fmt.Errorf("--port %s: ICMP has no ports", t.port)
 	}
 	if _, ok := answers[t.output]; !ok {
 		return fmt.Errorf("invalid output %q: want text, json, dot or svg", t.output)
@@ -171,10 +174,14 @@ func readEnds(ctx context.Context, target *cluster) (*ends, error) {
 func (t *traceCommand) questions(ctx context.Context, e *ends, from, to string) ([]trace.Question, error) {
 	q := trace.Question{Protocol: trace.Protocol(t.protocol), Entry: t.node}
 	var err error
+	e.port, e.protocol = t.port, t.protocol
 	if q.From, err = e.read(ctx, from); err != nil {
 		return nil, err
 	}
 	if q.To, err = e.read(ctx, to); err != nil {
+		return nil, err
+	}
+	if err := e.checkEntry(t.node, q.From); err != nil {
 		return nil, err
 	}
 	if q.From.Kind == trace.Service {
@@ -191,7 +198,24 @@ func (t *traceCommand) questions(ctx context.Context, e *ends, from, to string) 
 	if q.Entry == "" {
 		q.Entry = e.world.EntryTo(q.To)
 	}
+	if _, err := netip.ParseAddr(to); q.From.Kind == trace.Outside && err != nil {
+		q = q.ForClients(e.world)
+	}
 	return t.each(e.world, q)
+}
+
+// checkEntry returns an error for a --node that does not exist, or by which the sender does not enter.
+func (e *ends) checkEntry(node string, from trace.End) error {
+	if node == "" {
+		return nil
+	}
+	if _, ok := e.world[node]; !ok {
+		return fmt.Errorf("--node %s: there is no node %[1]s with a NodeNetwork", node)
+	}
+	if from.Kind != trace.Outside {
+		return fmt.Errorf("--node %s: %s is no client outside, and does not enter by a node", node, from.Text(""))
+	}
+	return nil
 }
 
 // each returns the question for each family and backend.

@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -29,8 +31,12 @@ type ends struct {
 	networks  map[string]*networkv1alpha1.NodeNetwork
 	// problems is the list in the ClusterNetwork's status.
 	problems []networkv1alpha1.Problem
+	// services are the service networks.
+	services []netip.Prefix
 	// zoned means that the cluster has zones.
 	zoned bool
+	// port and protocol select among services that share an address. They may be empty.
+	port, protocol string
 }
 
 // readWorld reads the nodes, and the problems of the whole network.
@@ -46,6 +52,11 @@ func (e *ends) readWorld(ctx context.Context) error {
 		return err
 	}
 	e.problems, e.zoned = cluster.Status.Problems, len(cluster.Spec.Zones) > 0
+	for _, text := range cluster.Spec.ServiceNetwork {
+		if network, err := text.Prefix(); err == nil { // the ClusterNetwork's status names others
+			e.services = append(e.services, network)
+		}
+	}
 	e.world, e.networks = trace.World{}, map[string]*networkv1alpha1.NodeNetwork{}
 	for i := range networks.Items {
 		nn := &networks.Items[i]
@@ -101,9 +112,44 @@ func (e *ends) pod(ctx context.Context, key client.ObjectKey) (trace.End, error)
 	if err := e.api.Get(ctx, key, &pod); client.IgnoreNotFound(err) != nil {
 		return trace.End{}, err
 	} else if err != nil {
-		return trace.End{}, fmt.Errorf("there is no pod %s", key)
+		return trace.End{}, noPod(key)
 	}
-	return trace.PodEnd(&pod), nil
+	return e.podEnd(ctx, &pod)
+}
+
+// podEnd returns a pod as an end, with its own routers.
+func (e *ends) podEnd(ctx context.Context, pod *corev1.Pod) (end trace.End, err error) {
+	end = trace.PodEnd(pod)
+	end.Routers, err = e.routers(ctx, pod)
+	return end, err
+}
+
+// routers returns the pod's own routers that its node reaches. A user who may not read ExternalRoutes or Namespaces gets
+// none.
+func (e *ends) routers(ctx context.Context, pod *corev1.Pod) (found []trace.Router, err error) {
+	nn := e.networks[pod.Spec.NodeName]
+	if nn == nil || pod.Spec.HostNetwork {
+		return nil, nil
+	}
+	var routes networkv1alpha1.ExternalRouteList
+	if err := e.api.List(ctx, &routes); apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	} else if err != nil || len(routes.Items) == 0 {
+		return nil, err
+	}
+	var namespace corev1.Namespace
+	if err := e.api.Get(ctx, client.ObjectKey{Name: pod.Namespace}, &namespace); apierrors.IsForbidden(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	for i := range routes.Items {
+		hops := facts.NextHopsOf(routes.Items[i:i+1], namespace.Labels, pod.Labels)
+		for _, hop := range facts.Reachable(hops, nn) {
+			found = append(found, trace.Router{NextHop: hop, Route: routes.Items[i].Name})
+		}
+	}
+	return found, nil
 }
 
 func (e *ends) service(ctx context.Context, key client.ObjectKey) (trace.End, error) {
@@ -151,14 +197,28 @@ func (e *ends) at(ctx context.Context, address netip.Addr) (trace.End, error) {
 			return e.podWith(ctx, name, address)
 		}
 	}
-	found, err := e.serviceWith(ctx, func(s *corev1.Service) bool {
-		return slices.Contains(addressesOf(s), address.String())
-	})
-	if err != nil || found == nil {
-		return trace.OutsideEnd(address), err
+	has := func(s *corev1.Service) bool { return slices.Contains(addressesOf(s), address.String()) }
+	found, err := e.serviceWith(ctx, func(s *corev1.Service) bool { return has(s) && e.hasPort(s) })
+	if err == nil && found == nil {
+		found, err = e.serviceWith(ctx, has)
 	}
-	end, err := e.balanced(ctx, found)
-	return end.At(address), err
+	switch {
+	case err != nil:
+		return trace.End{}, err
+	case found != nil:
+		end, err := e.balanced(ctx, found)
+		return end.At(address), err
+	case slices.ContainsFunc(e.services, func(p netip.Prefix) bool { return p.Contains(address) }):
+		return trace.UnusedEnd(address), nil
+	}
+	return trace.OutsideEnd(address), nil
+}
+
+// hasPort reports whether a service has the port of the question.
+func (e *ends) hasPort(s *corev1.Service) bool {
+	return slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
+		return strconv.Itoa(int(p.Port)) == e.port && strings.EqualFold(string(p.Protocol), e.protocol)
+	})
 }
 
 // podWith returns the pod of a node that has an address. Without such a pod, the end is the address alone.
@@ -171,7 +231,7 @@ func (e *ends) podWith(ctx context.Context, node string, address netip.Addr) (tr
 		p := &pods.Items[i]
 		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 		if !ended && slices.ContainsFunc(p.Status.PodIPs, func(ip corev1.PodIP) bool { return ip.IP == address.String() }) {
-			return trace.PodEnd(p), nil
+			return e.podEnd(ctx, p)
 		}
 	}
 	return trace.OutsideEnd(address), nil

@@ -125,6 +125,9 @@ func (c *cluster) pageTrace(ctx context.Context, r ui.TraceRequest) (found ui.Pi
 	if t.protocol == "" {
 		t.protocol = string(trace.TCP)
 	}
+	if t.protocol == string(trace.ICMP) {
+		t.port = "" // the form keeps the port
+	}
 	if err := t.check(); err != nil {
 		return found, err
 	}

@@ -9,10 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/trace"
 )
@@ -77,6 +80,27 @@ type whyFacts struct {
 	stale []string
 	// leads is nil if an operator leads, or says why none does.
 	leads error
+	// policies are the notes about unreadable NetworkPolicies that select the pod.
+	policies []string
+}
+
+// unreadablePolicies returns a note for each NetworkPolicy with an unreadable part that selects a pod. A user who may not list policies
+// gets none.
+func unreadablePolicies(ctx context.Context, api client.Client, namespace string, pod labels.Set) (notes []string, err error) {
+	var policies networkingv1.NetworkPolicyList
+	if err := api.List(ctx, &policies, client.InNamespace(namespace)); apierrors.IsForbidden(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	for i := range policies.Items {
+		read, invalid := facts.ParseNetworkPolicy(&policies.Items[i], func(facts.PodSelector, facts.NamedPort) []uint16 { return nil })
+		if invalid != nil && read.Subject.Pods.Matches(pod) {
+			notes = append(notes, fmt.Sprintf("NetworkPolicy %s/%s: %s; what cannot be read allows nothing, the rest of the policy holds, "+
+				"and the policy isolates the pod", namespace, policies.Items[i].Name, strings.ReplaceAll(invalid.Error(), "\n", "; ")))
+		}
+	}
+	return notes, nil
 }
 
 func readWhy(ctx context.Context, target *cluster, name string) (*whyFacts, error) {
@@ -94,7 +118,7 @@ func readWhy(ctx context.Context, target *cluster, name string) (*whyFacts, erro
 	}
 	f := &whyFacts{pod: &corev1.Pod{}}
 	if err := api.Get(ctx, key, f.pod); apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no pod %s", key)
+		return nil, noPod(key)
 	} else if err != nil {
 		return nil, err
 	}
@@ -103,6 +127,11 @@ func readWhy(ctx context.Context, target *cluster, name string) (*whyFacts, erro
 		return nil, err
 	}
 	f.events = warningsOf(f.pod, list.Items)
+	if !f.pod.Spec.HostNetwork {
+		if f.policies, err = unreadablePolicies(ctx, api, key.Namespace, f.pod.Labels); err != nil {
+			return nil, err
+		}
+	}
 	var network networkv1alpha1.NodeNetwork
 	if err := api.Get(ctx, client.ObjectKey{Name: f.pod.Spec.NodeName}, &network); err == nil {
 		f.network = &network

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/annotations"
 )
 
 // whyAnswer is the answer of the command why.
@@ -73,7 +74,10 @@ func (f *whyFacts) explain(now time.Time) whyAnswer {
 		a.Notes = append(a.Notes, f.leads.Error())
 		a.Next = append(a.Next, "kubectl weft status")
 	}
-	a.Notes = append(a.Notes, f.stale...)
+	for _, found := range annotations.Of("Pod", f.pod.Annotations) {
+		a.Notes = append(a.Notes, found.Message)
+	}
+	a.Notes = append(append(a.Notes, f.stale...), f.policies...)
 	if f.network != nil {
 		a.Notes = append(a.Notes, linesOf("node "+f.network.Name, f.network.Status.Problems)...)
 	}
@@ -148,6 +152,8 @@ var refusedStages = []struct {
 	stage, component, next string
 }{
 	{networkv1alpha1.PodPortReady, "address", "the OVN northbound database", "remove the row that the message names; Weft retries by itself"},
+	{networkv1alpha1.PodRequestsGranted, "address", "what the pod requests", "do what the message says: correct the pod's annotation, " +
+		"or see to a free address: kubectl weft ip list"},
 	{networkv1alpha1.PodNetworksAllocated, "further networks", "the operator", "correct the pod's annotation or its Network"},
 	{networkv1alpha1.PodNetworksAttached, "further networks", "weft-agent",
 		"see the node's link of that network; the node retries by itself"},

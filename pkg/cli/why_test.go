@@ -67,6 +67,14 @@ func TestWhy(t *testing.T) {
 				LastTransitionTime: metav1.NewTime(whyNow.Add(-90 * time.Second))}}
 		})}, []string{"demo/web-0 waits for the scheduler (stage scheduling, since 2030-01-01T11:58:30Z, 1m30s ago)",
 			"0/3 nodes are available"}, true},
+		"an IPPool that does not exist": {whyFacts{pod: whyPod(func(p *corev1.Pod) {
+			p.Annotations = map[string]string{"network.weft.dev/ip-pol": "web"}
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: networkv1alpha1.PodRequestsGranted,
+				Status: corev1.ConditionFalse, Message: "IPPool wbe: there is no IPPool of this name",
+				LastTransitionTime: metav1.NewTime(whyNow.Add(-90 * time.Second))})
+		})}, []string{"demo/web-0 waits for what the pod requests (stage address on node n1, since 2030-01-01T11:58:30Z, 1m30s ago)",
+			"IPPool wbe: there is no IPPool of this name", "note: Weft has no annotation network.weft.dev/ip-pol, so that it has no effect; " +
+				"did you mean network.weft.dev/ip-pool?"}, true},
 		"held at Weft's gate": {whyFacts{pod: whyPod(func(p *corev1.Pod) {
 			p.Spec.NodeName, p.Spec.SchedulingGates = "", []corev1.PodSchedulingGate{{Name: networkv1alpha1.FloatingGate}}
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,

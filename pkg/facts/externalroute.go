@@ -86,9 +86,10 @@ type routers map[networkv1alpha1.IP]networkv1alpha1.ExternalNextHop
 
 // ChooseNextHops returns the routers of an ExternalRoute: the static ones, and the running pods that it selects among pods, sorted by
 // address. unusable says why others are not among them: selected pods without an address, addresses on the segment of no node, and
-// static routers that are a node. former are former static routers, which stay in use instead of unusable ones.
-func ChooseNextHops(e *networkv1alpha1.ExternalRoute, pods []RouterPod, nodes []networkv1alpha1.NodeNetwork) (
-	hops, former []networkv1alpha1.ExternalNextHop, unusable, invalid error) {
+// static routers that are a node or one of machines, which are by address, "node n1". former are former static routers, which stay in
+// use instead of unusable ones.
+func ChooseNextHops(e *networkv1alpha1.ExternalRoute, pods []RouterPod, nodes []networkv1alpha1.NodeNetwork,
+	machines map[netip.Addr]string) (hops, former []networkv1alpha1.ExternalNextHop, unusable, invalid error) {
 	if invalid = checkRoute(e); invalid != nil {
 		return nil, nil, nil, invalid
 	}
@@ -100,10 +101,10 @@ func ChooseNextHops(e *networkv1alpha1.ExternalRoute, pods []RouterPod, nodes []
 	for i := range e.Spec.NextHops.Pods {
 		unusable = errors.Join(unusable, found.addPods(&e.Spec.NextHops.Pods[i], pods))
 	}
-	unusable = errors.Join(unusable, found.keepReachable(e.Status.NextHops, nodes))
+	unusable = errors.Join(unusable, found.keepReachable(e.Status.NextHops, nodes, machines))
 	kept := found.keepFormer(e)
 	former = kept.sorted()
-	unusable = errors.Join(unusable, kept.keepReachable(e.Status.NextHops, nodes))
+	unusable = errors.Join(unusable, kept.keepReachable(e.Status.NextHops, nodes, machines))
 	for _, hop := range kept.sorted() {
 		found[hop.Address] = hop
 		unusable = errors.Join(unusable, fmt.Errorf("spec.nextHops.static had %s, which stays in use", hop.Address))
@@ -163,9 +164,11 @@ func (r routers) sorted() []networkv1alpha1.ExternalNextHop {
 	})
 }
 
-// keepReachable removes the routers that no node reaches. While a node has not reported its link, the present routers stay, because
-// they may be on its segment. unusable says why a router was removed.
-func (r routers) keepReachable(present []networkv1alpha1.ExternalNextHop, nodes []networkv1alpha1.NodeNetwork) (unusable error) {
+// keepReachable removes the routers that no node reaches, and static routers that are a node or, unless they are present, one of
+// machines. While a node has not reported its link, the present routers stay, because they may be on its segment. unusable says why
+// a router was removed.
+func (r routers) keepReachable(present []networkv1alpha1.ExternalNextHop, nodes []networkv1alpha1.NodeNetwork,
+	machines map[netip.Addr]string) (unusable error) {
 	reported := slices.DeleteFunc(slices.Clone(nodes), func(nn networkv1alpha1.NodeNetwork) bool { return nn.Status.Gateway == nil })
 	if len(reported) == 0 {
 		return nil
@@ -174,13 +177,14 @@ func (r routers) keepReachable(present []networkv1alpha1.ExternalNextHop, nodes 
 		router, err := address.Addr()
 		reaches := func(nn networkv1alpha1.NodeNetwork) bool { return hasGatewayRouter(&nn) && reachesNextHop(&nn, router) }
 		owns := func(nn networkv1alpha1.NodeNetwork) bool { return slices.Contains(hostAddressesOf(&nn), router) }
-		waits := len(reported) < len(nodes) && slices.ContainsFunc(present, func(hop networkv1alpha1.ExternalNextHop) bool {
-			return hop.Address == address
-		})
+		isPresent := slices.ContainsFunc(present, func(hop networkv1alpha1.ExternalNextHop) bool { return hop.Address == address })
+		waits := len(reported) < len(nodes) && isPresent
 		owner := slices.IndexFunc(reported, owns)
 		switch {
 		case err == nil && owner >= 0 && r[address].Pod == "":
 			err = fmt.Errorf("it is an address of node %s", reported[owner].Name)
+		case err == nil && machines[router] != "" && r[address].Pod == "" && !isPresent: // the site's router may forward to the API server
+			err = fmt.Errorf("it is an address of %s", machines[router])
 		case err == nil && !waits && !slices.ContainsFunc(reported, reaches):
 			err = errors.New("it is not on the segment of any node's gateway router")
 		}

@@ -57,6 +57,14 @@ type ServicePort struct {
 	Backends []Backend
 }
 
+// SourcesAt returns the only clients outside that may connect to a VIP. Nil means all, and an empty list means none.
+func (s Service) SourcesAt(v VIP) []netip.Prefix {
+	if !v.Limited {
+		return nil
+	}
+	return s.Sources
+}
+
 // VIP is an address and a port that clients connect to. The unspecified address represents each node's own address.
 type VIP struct {
 	netip.AddrPort

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -45,6 +46,8 @@ type shelf struct {
 	// refused is why the pool gives no new addresses; empty: it gives.
 	refused string
 	known   bool
+	// placed is true if Network is known: from the pool, also after it was deleted, or from a FloatingIP.
+	placed bool
 	// selectors are the different selectors of nodes; selector has that of each segment.
 	selectors []labels.Selector
 	selector  []int
@@ -79,7 +82,7 @@ func (b *Book) SetPool(p Pool, refused string) (changed bool) {
 	if s.known && s.refused == refused && s.Pool.equal(p) {
 		return false
 	}
-	s.Pool, s.refused, s.known = p, refused, true
+	s.Pool, s.refused, s.known, s.placed = p, refused, true, true
 	b.recount(s)
 	return true
 }
@@ -226,12 +229,22 @@ func (b *Book) Observe(f *networkv1alpha1.FloatingIP) (changed bool) {
 	return true
 }
 
+// Place gives a FloatingIP the label that says which Network its pool is on, if the book has the pool.
+func (b *Book) Place(f *networkv1alpha1.FloatingIP) {
+	if pool, _, ok := b.Pool(f.Spec.Pool); ok {
+		metav1.SetMetaDataLabel(&f.ObjectMeta, networkv1alpha1.PoolNetworkLabel, pool.Network)
+	}
+}
+
 // put replaces an address' FloatingIP.
 func (b *Book) put(address netip.Addr, f *networkv1alpha1.FloatingIP) {
 	b.drop(address)
 	b.ips[address] = f
 	s := b.shelf(f.Spec.Pool)
 	s.all[address] = struct{}{}
+	if network, ok := f.Labels[networkv1alpha1.PoolNetworkLabel]; ok && !s.placed {
+		s.Network, s.placed = network, true
+	}
 	s.count(address, f, 1)
 	if h := f.Spec.Holder; h != nil {
 		b.work(WorkloadOf(h)).add(entry{f, address})

@@ -271,25 +271,31 @@ func TestOverlayAddressesInUse(t *testing.T) {
 }
 
 // What pods have of a deleted pool of a Network takes no address from other Networks, also while the book has the pool still. The Network
-// of a pool that the book never had is unknown.
+// of a pool that the book never had is what the FloatingIP's label says.
 func TestStrandedOfANetwork(t *testing.T) {
 	pool := floating.Pool{Name: "web", Location: networkv1alpha1.LocationUnderlay, Network: "blue"}
 	for name, c := range map[string]struct {
 		known, removed     bool
+		label              string
 		cluster, blue, red string
 	}{
-		"deleted":     {known: true, removed: true, cluster: "[]", blue: "[192.0.2.1/32]", red: "[]"},
-		"still known": {known: true, cluster: "[]", blue: "[192.0.2.1/32]", red: "[]"},
-		"never known": {cluster: "[192.0.2.1/32]", blue: "[192.0.2.1/32]", red: "[192.0.2.1/32]"},
+		"deleted":                  {known: true, removed: true, cluster: "[]", blue: "[192.0.2.1/32]", red: "[]"},
+		"still known":              {known: true, cluster: "[]", blue: "[192.0.2.1/32]", red: "[]"},
+		"deleted before the start": {label: "blue", cluster: "[]", blue: "[192.0.2.1/32]", red: "[]"},
+		"never known":              {cluster: "[192.0.2.1/32]", blue: "[192.0.2.1/32]", red: "[192.0.2.1/32]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			book := floating.NewBook()
 			if c.known {
 				book.SetPool(pool, "")
 			}
-			book.Observe(&networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.1", ResourceVersion: "1"},
+			f := &networkv1alpha1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.1", ResourceVersion: "1"},
 				Spec: networkv1alpha1.FloatingIPSpec{Address: "192.0.2.1", Pool: "web", Holder: &networkv1alpha1.FloatingIPHolder{
-					Kind: "Pod", Namespace: "demo", Name: "web", PodUID: "uid"}}})
+					Kind: "Pod", Namespace: "demo", Name: "web", PodUID: "uid"}}}
+			if c.label != "" {
+				f.Labels = map[string]string{networkv1alpha1.PoolNetworkLabel: c.label}
+			}
+			book.Observe(f)
 			if c.removed {
 				book.RemovePool("web")
 			}

@@ -333,7 +333,7 @@ func (c *chooser) carried(f entry, whose string) error {
 // running returns an address that the running pod uses, and that no other pod or workload has.
 func (c *chooser) running(index int32, is4 bool) (netip.Addr, bool) {
 	for _, address := range c.requester.Has {
-		if !c.fits(address, index, is4) {
+		if !c.fits(address, index, is4) && !c.fitsOutside(address, index, is4) {
 			continue
 		}
 		f := c.ips[address]
@@ -397,6 +397,20 @@ func (c *chooser) fits(address netip.Addr, index int32, is4 bool) bool {
 	if !c.carries(segment) {
 		c.elsewhere = true
 		return false
+	}
+	return true
+}
+
+// fitsOutside is fits for an address that a running pod uses and that the ranges of its pool do not have any more. It is false if
+// another pool has the address. The FloatingIP must exist, because it says that the address was of this pool.
+func (c *chooser) fitsOutside(address netip.Addr, index int32, is4 bool) bool {
+	if c.ips[address] == nil || address.Is4() != is4 || c.isChosen(address) || !c.inRanges(address, index) {
+		return false
+	}
+	for _, s := range c.pools {
+		if s.segmentOf(address) >= 0 {
+			return false
+		}
 	}
 	return true
 }

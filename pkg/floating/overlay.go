@@ -32,7 +32,7 @@ func (b *Book) Overlay(pools []networkv1alpha1.IPPool) []netip.Prefix {
 
 // Stranded returns the addresses that pods, workloads or reservations still have of a pool that was deleted, or whose ranges do
 // not have them any more, in no order. pools are all pools as the caller has them. The book may be behind them. Stranded leaves out the
-// pools of other Networks than network.
+// pools of other Networks than network. The FloatingIPs of a deleted pool say by PoolNetworkLabel where they are.
 func (b *Book) Stranded(pools []networkv1alpha1.IPPool, network string) (stranded []netip.Prefix) {
 	for address := range b.stranded(pools, network) {
 		stranded = append(stranded, netip.PrefixFrom(address, address.BitLen()))
@@ -54,7 +54,7 @@ func (b *Book) stranded(pools []networkv1alpha1.IPPool, network string) map[neti
 	for name, s := range b.pools {
 		now, exists := read[name]
 		if exists && (now.Network != network || s.claimedOutside == 0 && now.equal(s.Pool)) ||
-			!exists && s.Location != "" && s.Network != network { // without a location, the book never had the pool
+			!exists && s.placed && s.Network != network {
 			continue
 		}
 		for address := range s.all {

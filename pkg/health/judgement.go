@@ -47,6 +47,7 @@ var judgements = map[conditionOf]judgement{
 	{"ExternalRoute", networkv1alpha1.ConditionReady}: {networkv1alpha1.AreaTopology, map[string]cause{
 		networkv1alpha1.ReasonInvalidSpec: broken, networkv1alpha1.ReasonDatabaseSchemaTooOld: broken,
 		networkv1alpha1.ReasonNoNextHop: requested, networkv1alpha1.ReasonNextHopsUnusable: requested, // routers may be pods
+		networkv1alpha1.ReasonNextHopsDown: requested,
 	}},
 	{"IPPool", networkv1alpha1.ConditionReady}: {networkv1alpha1.AreaAddresses, map[string]cause{
 		networkv1alpha1.ReasonInvalidSpec: broken, networkv1alpha1.ReasonRangeOverlaps: broken,
@@ -88,7 +89,11 @@ var judgements = map[conditionOf]judgement{
 		networkv1alpha1.ReasonDatabaseRefused: requested,
 	}},
 	{"Pod", string(networkv1alpha1.PodHostPortsReady)}: {networkv1alpha1.AreaTopology, map[string]cause{
-		networkv1alpha1.ReasonReserved: requested,
+		networkv1alpha1.ReasonReserved: requested, networkv1alpha1.ReasonInvalidRequest: requested,
+	}},
+	{"Pod", string(networkv1alpha1.PodRequestsGranted)}: {networkv1alpha1.AreaAddresses, map[string]cause{
+		networkv1alpha1.ReasonInvalidRequest: requested, networkv1alpha1.ReasonAddressUnavailable: requested,
+		networkv1alpha1.ReasonAddressesExhausted: requested, // the NodeNetwork reports a node whose subnets are full
 	}},
 	{"Pod", string(networkv1alpha1.PodNetworksAllocated)}: {networkv1alpha1.AreaTopology, map[string]cause{
 		networkv1alpha1.ReasonInvalidRequest: requested, networkv1alpha1.ReasonNotAllocated: requested,
@@ -100,7 +105,7 @@ var judgements = map[conditionOf]judgement{
 		networkv1alpha1.ReasonAddressUnavailable: requested, networkv1alpha1.ReasonAddressFreed: requested,
 	}},
 	{"Service", networkv1alpha1.ServiceAddressesReady}: {networkv1alpha1.AreaTopology, map[string]cause{
-		networkv1alpha1.ReasonReserved: requested,
+		networkv1alpha1.ReasonReserved: requested, networkv1alpha1.ReasonAddressConflict: requested,
 	}},
 	{"Service", networkv1alpha1.ServiceLoadBalancerReady}: {networkv1alpha1.AreaAddresses, map[string]cause{
 		networkv1alpha1.ReasonNoPool: requested, networkv1alpha1.ReasonPoolExhausted: requested,

@@ -161,6 +161,7 @@ var nextSteps = map[string]string{
 		"message names the owner of this one",
 	networkv1alpha1.ReasonNodesUnreachable: "find out why the nodes that carry the addresses do not respond: kubectl get nodes",
 	networkv1alpha1.ReasonNoNextHop:        "bring back a router: a pod that spec.nextHops.pods selects must run",
+	networkv1alpha1.ReasonNextHopsDown:     "repair the router that the message names, or its BFD: it must answer each node at UDP port 3784",
 	networkv1alpha1.ReasonRangeOverlaps:    "change the range, or the other object that the message names",
 	networkv1alpha1.ReasonRangeOutside:     "give the pool ranges where the message says",
 	networkv1alpha1.ReasonRangeInUse:       "restore the range until the address is free: kubectl weft ip list shows its holder",
@@ -183,8 +184,8 @@ var nextSteps = map[string]string{
 		"the Service's class and annotations",
 	networkv1alpha1.ReasonPoolExhausted: "give the pool more ranges, or delete a Service",
 	networkv1alpha1.ReasonNotAnswered:   "see the status of the Service's LoadBalancerPool",
-	networkv1alpha1.ReasonAddressUnavailable: "free an address, or give the pool more ranges: kubectl weft ip list " +
-		"shows the holders",
+	networkv1alpha1.ReasonAddressUnavailable: "correct the pool's name or the request, free an address, or give the pool " +
+		"more ranges: kubectl weft ip list shows the holders",
 	networkv1alpha1.ReasonAddressFreed:  "none, unless it stays: kube-scheduler tries the pod again",
 	networkv1alpha1.ReasonIPv4Exhausted: "append an IPv4 entry to ClusterNetwork's spec.clusterNetwork",
 	networkv1alpha1.ReasonIPv6Exhausted: "append an IPv6 entry to ClusterNetwork's spec.clusterNetwork",
@@ -203,7 +204,8 @@ var nextSteps = map[string]string{
 // nextStep returns the instruction for a problem of an object.
 func nextStep(reason, object string) string {
 	node := "the node"
-	if _, name, found := strings.Cut(object, "/"); found && !strings.Contains(name, ",") {
+	kind, name, _ := strings.Cut(object, "/")
+	if (kind == "Node" || kind == "NodeNetwork") && !strings.Contains(name, ",") {
 		node = name
 	}
 	return strings.ReplaceAll(nextSteps[reason], "NODE", node)

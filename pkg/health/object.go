@@ -168,7 +168,7 @@ func Refusal(requests []networkv1alpha1.Problem) networkv1alpha1.Refusal {
 		}
 		texts = append(texts, text)
 	}
-	return networkv1alpha1.Refusal{Object: requests[0].Object, Message: Cut(strings.Join(texts, "; "))}
+	return networkv1alpha1.Refusal{Object: requests[0].Object, Reason: requests[0].Reason, Message: Cut(strings.Join(texts, "; "))}
 }
 
 // Unobserved returns the problem of an object whose present spec the operator has not judged yet. ok is false if it has, and

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/annotations"
 	"github.com/weft-network/weft/pkg/manifest"
 )
 
@@ -130,8 +132,26 @@ func convert(from map[string]any, to any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(from, to)
 }
 
+// annotations reports the annotations of an object, and of the pods of a workload, that Weft does not read.
+func (l *linter) annotations(o *unstructured.Unstructured) {
+	for _, f := range annotations.Of(o.GetKind(), o.GetAnnotations()) {
+		l.add("metadata.annotations["+f.Key+"]", "%s", f.Message)
+	}
+	for _, path := range templates {
+		at := append(slices.Clone(path), "metadata", "annotations")
+		all, _, err := unstructured.NestedStringMap(o.Object, at...)
+		if err != nil {
+			continue // another kind's field
+		}
+		for _, f := range annotations.Of("Pod", all) {
+			l.add(strings.Join(at, ".")+"["+f.Key+"]", "%s", f.Message)
+		}
+	}
+}
+
 // check finds the mistakes in one object.
 func (l *linter) check(o *unstructured.Unstructured) error {
+	l.annotations(o)
 	switch o.GetKind() + "." + o.GroupVersionKind().Group {
 	case "NetworkPolicy." + networkingv1.GroupName:
 		var p networkingv1.NetworkPolicy

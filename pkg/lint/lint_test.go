@@ -89,6 +89,18 @@ func TestLint(t *testing.T) {
   {type: Allow, to: {dnsName: a.example}}, {type: Deny, to: {dnsName: A.example.}}]}`, []string{
 			"spec.egress[2]: has no effect, because spec.egress[1] decides first about all of its packets",
 			"spec.egress[5]: has no effect, because spec.egress[4] decides first about all of its packets"}},
+		"an annotation with a typo": {"apiVersion: v1\nkind: Service\nmetadata: {name: s, annotations: " +
+			"{weft.dev/load-balancer-ip: 192.0.2.1}}\n",
+			[]string{"metadata.annotations[weft.dev/load-balancer-ip]: Weft has no annotation weft.dev/load-balancer-ip, so that it has no " +
+				"effect; did you mean weft.dev/load-balancer-ips?"}},
+		"a value that nobody understands": {"apiVersion: v1\nkind: Service\nmetadata: {name: s, annotations: " +
+			"{network.weft.dev/idle: \"yes\"}}\n",
+			[]string{"metadata.annotations[network.weft.dev/idle]: annotation network.weft.dev/idle: \"yes\" is neither \"true\" " +
+				"nor \"false\", and counts as \"false\""}},
+		"an annotation of a workload's pods": {"apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: w}\nspec: {template: {metadata: " +
+			"{annotations: {network.weft.dev/ip-pol: web}}}}\n",
+			[]string{"spec.template.metadata.annotations[network.weft.dev/ip-pol]: " +
+				"Weft has no annotation network.weft.dev/ip-pol, so that it has no effect; did you mean network.weft.dev/ip-pool?"}},
 		"another kind": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

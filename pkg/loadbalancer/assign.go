@@ -43,7 +43,7 @@ func Holds(current []netip.Addr, pools []Pool) bool {
 
 // Assign chooses the addresses of a Service. current are the addresses that it has: it keeps each that a pool gives or
 // gave it, unless it requests another. pools are tried in their order. A Service that requests addresses gets those
-// or none, so that a client never reaches it at another. If no pool has the requested name, it keeps what it has.
+// or none, so that a client never reaches it at another. While it cannot get what it requests, it keeps what it has.
 func Assign(r Request, current []netip.Addr, pools []Pool, book Book) (a Assignment) {
 	if r.Pool != "" && !slices.ContainsFunc(pools, func(p Pool) bool { return p.Name == r.Pool }) {
 		return Keep(r, current, pools, book, networkv1alpha1.ReasonNoPool, noPool(r))
@@ -51,8 +51,7 @@ func Assign(r Request, current []netip.Addr, pools []Pool, book Book) (a Assignm
 	named := slices.DeleteFunc(slices.Clone(pools), func(p Pool) bool { return r.Pool != "" && p.Name != r.Pool })
 	c := chooser{r, current, serving(r, named), named, book}
 	if len(c.pools) == 0 && !Holds(current, named) {
-		a.Reason, a.Message = networkv1alpha1.ReasonNoPool, noPool(r)
-		return a
+		return Keep(r, current, pools, book, networkv1alpha1.ReasonNoPool, noPool(r))
 	}
 	var missing []string
 	for _, is4 := range r.families() {
@@ -67,8 +66,8 @@ func Assign(r Request, current []netip.Addr, pools []Pool, book Book) (a Assignm
 		a.Addresses, a.Pools = append(a.Addresses, address), append(a.Pools, pool)
 	}
 	a.Message = strings.Join(missing, "; ")
-	if len(missing) > 0 && (r.Every || len(r.Addresses) > 0) {
-		a.Addresses, a.Pools = nil, nil
+	if len(missing) > 0 && (r.Every || len(r.Addresses) > 0 || len(a.Addresses) == 0) {
+		return Keep(r, current, pools, book, a.Reason, a.Message)
 	}
 	if len(a.Addresses) > 0 { // PreferDualStack has enough with one
 		a.Reason = ""
@@ -76,13 +75,18 @@ func Assign(r Request, current []netip.Addr, pools []Pool, book Book) (a Assignm
 	return a
 }
 
-// Keep returns the addresses that a Service has and may keep while its annotations cannot be followed for a reason. It gives none.
+// Keep returns the addresses that a Service has and may keep while its request cannot be followed for a reason, and names them. It gives
+// none.
 func Keep(r Request, current []netip.Addr, pools []Pool, book Book, reason, message string) Assignment {
 	a, c := Assignment{Reason: reason, Message: message}, chooser{r, current, serving(r, pools), pools, book}
+	var kept []string
 	for _, is4 := range r.families() {
 		if address, pool, ok := c.kept(is4); ok {
-			a.Addresses, a.Pools = append(a.Addresses, address), append(a.Pools, pool)
+			a.Addresses, a.Pools, kept = append(a.Addresses, address), append(a.Pools, pool), append(kept, address.String())
 		}
+	}
+	if len(kept) > 0 {
+		a.Message += "; the Service keeps " + strings.Join(kept, ", ")
 	}
 	return a
 }

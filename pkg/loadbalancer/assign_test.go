@@ -214,7 +214,8 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// A Service keeps its addresses, and gets no others, while its annotation cannot be read or names no pool.
+// A Service keeps its addresses, and gets no others, while its annotation cannot be read, names no pool or a full one, or addresses that
+// it cannot get.
 func TestKeep(t *testing.T) {
 	closed := func(s *networkv1alpha1.LoadBalancerPoolSpec) { s.AutoAssign = new(false) }
 	prefer := func(s *corev1.Service) { s.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack) }
@@ -253,6 +254,25 @@ func TestKeep(t *testing.T) {
 			unknown := Assign(request, c.current, c.pools(t), c.book)
 			if !slices.Equal(unknown.Addresses, c.want) || unknown.Reason != networkv1alpha1.ReasonNoPool || len(unknown.Pools) != len(c.want) {
 				t.Errorf("with an unknown pool: %+v, want %v", unknown, c.want)
+			}
+			request.Pool, request.Addresses = "", addresses("203.0.113.9", "2001:db8:f::9")
+			elsewhere := Assign(request, c.current, c.pools(t), c.book)
+			if !slices.Equal(elsewhere.Addresses, c.want) || elsewhere.Reason != networkv1alpha1.ReasonAddressUnavailable {
+				t.Errorf("with addresses of no pool: %+v, want %v", elsewhere, c.want)
+			}
+			var want []string
+			for _, a := range c.want {
+				want = append(want, a.String())
+			}
+			if _, kept, _ := strings.Cut(elsewhere.Message, "; the Service keeps "); kept != strings.Join(want, ", ") {
+				t.Errorf("%q does not name %v", elsewhere.Message, c.want)
+			}
+			request.Pool, request.Addresses = "full", nil
+			full := append(c.pools(t), aPool(t, "full", ranges{"198.51.100.200"}))
+			if exhausted := Assign(request, c.current, full, Book{netip.MustParseAddr("198.51.100.200"): {used("", 80, false)},
+				netip.MustParseAddr("192.0.2.200"): c.book[netip.MustParseAddr("192.0.2.200")]}); !slices.Equal(exhausted.Addresses, c.want) ||
+				exhausted.Reason != networkv1alpha1.ReasonPoolExhausted {
+				t.Errorf("with a full pool: %+v, want %v", exhausted, c.want)
 			}
 			annotated("weft.dev/load-balancer-ips", "x")(c.service)
 			request, err = ParseRequest(c.service, nil)

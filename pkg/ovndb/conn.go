@@ -41,6 +41,15 @@ const (
 	RowRemoved
 )
 
+// OnTable returns a function for Config.OnRow that calls changed for each event of a table.
+func OnTable(table string, changed func()) func(string, model.Model, RowEvent) {
+	return func(of string, _ model.Model, _ RowEvent) {
+		if of == table {
+			changed()
+		}
+	}
+}
+
 // Config selects the database of a connection and sets its limits.
 type Config struct {
 	Schema Schema

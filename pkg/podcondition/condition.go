@@ -3,8 +3,12 @@
 package podcondition
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
 // Find returns a condition of a pod; nil if the pod does not have it.
@@ -53,4 +57,16 @@ func OfFailures(pod *corev1.Pod, kind corev1.PodConditionType, reason, message s
 		want.Status, want.Reason, want.Message = corev1.ConditionFalse, reason, message
 	}
 	return want, Differs(have, &want)
+}
+
+// RefusedByExtender reports whether kube-scheduler finds no node for a pod because of what the pod requests of an IPPool. The
+// message of its condition PodScheduled then has the extender's words, which name the pool or the annotation.
+func RefusedByExtender(pod *corev1.Pod) bool {
+	c := Find(pod, corev1.PodScheduled)
+	if pod.Spec.NodeName != "" || c == nil || c.Status != corev1.ConditionFalse {
+		return false
+	}
+	_, requests, err := networkv1alpha1.FloatingRequestOf(pod)
+	return (requests || err != nil) &&
+		(strings.Contains(c.Message, "IPPool ") || strings.Contains(c.Message, "annotation "))
 }

@@ -311,7 +311,7 @@ func (b *builder) egressIPs(documents []string) {
 
 // externalRoute reads an ExternalRoute, whose status the operator computes.
 func (b *builder) externalRoute(route *networkv1alpha1.ExternalRoute) {
-	hops, _, unusable, invalid := facts.ChooseNextHops(route, nil, nil)
+	hops, _, unusable, invalid := facts.ChooseNextHops(route, nil, nil, nil)
 	if err := errors.Join(unusable, invalid); err != nil {
 		b.t.Fatal(err)
 	}

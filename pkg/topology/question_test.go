@@ -11,8 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/install/beside"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
@@ -126,10 +129,14 @@ type questionReader struct {
 	pods     map[string]*corev1.Pod
 	services map[string]*corev1.Service
 	slices   []discoveryv1.EndpointSlice
+	// routes have their static routers in their status. namespaces are the labels by namespace.
+	routes     []networkv1alpha1.ExternalRoute
+	namespaces map[string]labels.Set
 }
 
 func newReader(t *testing.T, g golden) *questionReader {
-	r := &questionReader{t: t, world: g.ways, pods: map[string]*corev1.Pod{}, services: map[string]*corev1.Service{}}
+	r := &questionReader{t: t, world: g.ways, pods: map[string]*corev1.Pod{}, services: map[string]*corev1.Service{},
+		namespaces: map[string]labels.Set{}}
 	for _, doc := range strings.Split(g.file("objects.yaml"), "\n---\n") {
 		var kind struct{ Kind string }
 		r.decode(doc, &kind)
@@ -146,6 +153,18 @@ func newReader(t *testing.T, g golden) *questionReader {
 			var slice discoveryv1.EndpointSlice
 			r.decode(doc, &slice)
 			r.slices = append(r.slices, slice)
+		case "Namespace":
+			var namespace corev1.Namespace
+			r.decode(doc, &namespace)
+			r.namespaces[namespace.Name] = namespace.Labels
+		case "ExternalRoute":
+			var route networkv1alpha1.ExternalRoute
+			r.decode(doc, &route)
+			for _, hop := range route.Spec.NextHops.Static {
+				route.Status.NextHops = append(route.Status.NextHops,
+					networkv1alpha1.ExternalNextHop{Address: networkv1alpha1.IP(hop.Address), BFD: hop.BFD})
+			}
+			r.routes = append(r.routes, route)
 		}
 	}
 	r.setAddresses(g)
@@ -209,10 +228,13 @@ func (r *questionReader) service(key string) trace.End {
 	return end
 }
 
-// end reads "demo/web-0", "svc/demo/web", "svc/demo/web@192.0.2.10", "node/n1", "node/n1@svc/demo/web" (a node port) or
-// an address.
+// end reads "demo/web-0", "svc/demo/web", "svc/demo/web@192.0.2.10", "node/n1", "node/n1@svc/demo/web" (a node port),
+// "nobody@10.96.9.9" (a cluster IP that no service has) or an address.
 func (r *questionReader) end(text string) trace.End {
 	what, at, _ := strings.Cut(text, "@")
+	if what == "nobody" {
+		return trace.UnusedEnd(netip.MustParseAddr(at))
+	}
 	if address, err := netip.ParseAddr(what); err == nil {
 		return trace.OutsideEnd(address)
 	}
@@ -233,7 +255,13 @@ func (r *questionReader) end(text string) trace.End {
 	if r.pods[what] == nil {
 		r.t.Fatalf("there is no pod %s", what)
 	}
-	return trace.PodEnd(r.pods[what])
+	end := trace.PodEnd(r.pods[what])
+	for i := range r.routes {
+		for _, hop := range facts.NextHopsOf(r.routes[i:i+1], r.namespaces[end.Namespace], r.pods[what].Labels) {
+			end.Routers = append(end.Routers, trace.Router{NextHop: hop, Route: r.routes[i].Name})
+		}
+	}
+	return end
 }
 
 // checkQuestion checks one line: "FROM TO PROTOCOL PORT FAMILY | result: words of the verdict | words of a hop | ...".

@@ -3,6 +3,7 @@ package trace
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // Tracer traces the packets of a request.
@@ -38,6 +39,10 @@ func (w World) Trace(ctx context.Context, tracer Tracer, replies bool, questions
 		f.Question = q
 		if q.inItself() {
 			f.Verdict = Verdict{Result: Allowed, Why: q.From.Text("") + " reaches its own address without the network, past all policies"}
+			continue
+		}
+		if v, ok := w.byNode(q); ok {
+			f.Verdict, f.Hops = v, []Hop{{What: fmt.Sprintf("from %s by node %s", q.From.of(q.V6), q.Entry)}, {What: "dropped by the node"}}
 			continue
 		}
 		legs, err := w.Legs(q)

@@ -20,6 +20,8 @@ const (
 	Node    Kind = "Node"
 	Service Kind = "Service"
 	Outside Kind = "Outside"
+	// Unused is an address of the service networks that no service has.
+	Unused Kind = "Unused"
 )
 
 // End is a sender or a receiver.
@@ -35,6 +37,15 @@ type End struct {
 	OnHost bool
 	// Balanced is the service.
 	Balanced *Balanced
+	// Routers are a pod's own routers outside.
+	Routers []Router
+}
+
+// Router is a router of pods that an ExternalRoute selects.
+type Router struct {
+	facts.NextHop
+	// Route is the name of the ExternalRoute.
+	Route string
 }
 
 // Balanced is a service with its endpoints.
@@ -48,6 +59,8 @@ type Balanced struct {
 	OnlyLocal bool
 	// OnHost are the nodes with an endpoint at their own address.
 	OnHost []string
+	// Ours means that Weft has assigned the addresses of the load balancer, so that nothing else has them.
+	Ours bool
 }
 
 // Endpoint is an endpoint of a service.
@@ -62,7 +75,7 @@ func (e End) Text(namespace string) string {
 	switch e.Kind {
 	case Node:
 		return "node " + e.Name
-	case Outside:
+	case Outside, Unused:
 		if len(e.Addresses) > 0 {
 			return e.Addresses[0].String()
 		}
@@ -77,6 +90,9 @@ func (e End) Text(namespace string) string {
 	}
 	return name
 }
+
+// object is the service that the end is.
+func (e End) object() Object { return Object{Kind: "Service", Namespace: e.Namespace, Name: e.Name} }
 
 // of returns the end's address of a family. It is invalid if the end has none.
 func (e End) of(v6 bool) netip.Addr {

@@ -46,7 +46,9 @@ func hopsOf(leg Leg, t path) []Hop {
 		h.add("", "refused with "+strings.ReplaceAll(t.Refusal, "_", " "), Object{})
 	}
 	for _, o := range t.Outputs {
-		if len(leg.Arrives) == 0 || slices.Contains(leg.Arrives, o.Port) {
+		if leg.Lost != "" && slices.Contains(leg.Arrives, o.Port) {
+			h.add("", "dropped by the node: "+leg.Lost, Object{})
+		} else if len(leg.Arrives) == 0 || slices.Contains(leg.Arrives, o.Port) {
 			h.add("", "delivered to "+portText(o), Object{})
 		}
 	}

@@ -39,6 +39,8 @@ type Leg struct {
 	Arrives []string
 	// Enters says how the packet enters, for people.
 	Enters string
+	// Lost says why the node drops the packet where it arrives. It is empty for packets that the node passes on.
+	Lost string
 }
 
 // UnknownError says why OVN's flows cannot answer a question.
@@ -61,7 +63,7 @@ type route struct {
 // Legs returns the packets that answer a question. An UnknownError means that the packet does not pass OVN, or that
 // an object lacks what the answer depends on.
 func (w World) Legs(q Question) ([]Leg, error) {
-	q = q.translated(w)
+	q = q.translated(w).chosenByHost(w)
 	r := route{Question: q, World: w, destination: q.To.of(q.V6), port: q.Port}
 	if !r.destination.IsValid() {
 		return nil, unknown("%s has no %s address", q.To.Text(""), familyText(q.V6))
@@ -111,6 +113,9 @@ func (r route) fromInside() ([]Leg, error) {
 	if r.Protocol == ICMP {
 		first.Packet.SourcePort, first.Packet.DestinationPort = 0, 0
 	}
+	if n.HasRouter() && slices.ContainsFunc(r.From.Routers, func(hop Router) bool { return hop.BFD }) {
+		first.Packet.Watches = names.RouterToExternal(names.GatewayRouter(n.Node.Name))
+	}
 	if r.Backend.IsValid() {
 		first.Packet.Backend = r.Backend.String()
 		first.Packet.Hairpin = slices.Contains(r.From.Addresses, r.Backend.Addr())
@@ -125,6 +130,60 @@ func (r route) fromInside() ([]Leg, error) {
 // inItself reports whether a pod sends to its own address. The pod's kernel delivers such packets.
 func (q Question) inItself() bool {
 	return q.From.Kind == Pod && !q.From.OnHost && q.To.Balanced == nil && slices.Contains(q.From.Addresses, q.To.of(q.V6))
+}
+
+// byNode returns the verdict on a packet from outside on which a node decides before OVN gets it. ok is false for all other packets.
+// Where only OVN uses the node's link, its gateway router decides about ports that the service lacks.
+func (w World) byNode(q Question) (v Verdict, ok bool) {
+	b, n, to := q.To.Balanced, w[q.Entry], q.To.of(q.V6)
+	if q.From.Kind != Outside || !to.IsValid() {
+		return v, false
+	}
+	if q.To.Kind == Unused {
+		return Verdict{Result: Dropped, Why: unusedText(to)}, true
+	}
+	if b == nil || q.To.Kind != Service || !n.HasRouter() && n.Mode != networkv1alpha1.GatewayLocal {
+		return v, false
+	}
+	v.Result, v.By = Dropped, q.To.object()
+	vip, met := b.met(q, q.Port)
+	switch {
+	case slices.Contains(b.ClusterIPs, to):
+		v.Why = fmt.Sprintf("%s serves pods and nodes at its cluster IP %s; clients outside need a node port, an external IP or "+
+			"the address of a load balancer", v.By, to)
+		return v, n.Mode != networkv1alpha1.GatewayLocal
+	case !met:
+		v.Why = q.noPort()
+		return v, !n.Alone
+	}
+	allowed, from := b.SourcesAt(vip), q.From.of(q.V6)
+	v.Why = fmt.Sprintf("%s has spec.loadBalancerSourceRanges, which do not contain %s", v.By, from)
+	return v, allowed != nil && !slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(from) })
+}
+
+// chosenByHost replaces a service by the endpoint if the host of the sender chooses it by nftables, because it or its link has it.
+func (q Question) chosenByHost(w World) Question {
+	b, n := q.To.Balanced, w[q.From.Node]
+	if b == nil || !q.Backend.IsValid() || q.To.Kind != Service || q.From.Kind != Node && !q.From.OnHost {
+		return q
+	}
+	address := q.Backend.Addr()
+	e := b.Pods[address]
+	host, onHost := w.hostOf(address)
+	beyond := !onHost && e.Pod == "" && e.Node == "" && n.Mode == networkv1alpha1.GatewayLocal
+	if !slices.Contains(b.OnHost, n.Node.Name) && !beyond {
+		return q
+	}
+	switch {
+	case onHost:
+		q.To = NodeEnd(host, w)
+	case e.Pod != "":
+		q.To = End{Kind: Pod, Namespace: e.Namespace, Name: e.Pod, Node: e.Node}
+	default:
+		q.To = End{Kind: Outside}
+	}
+	q.To.Addresses, q.Port, q.Backend = []netip.Addr{address}, q.Backend.Port(), netip.AddrPort{}
+	return q
 }
 
 // onAnyHost reports whether the destination is the network of a host.
@@ -149,6 +208,10 @@ func (r route) onward(n facts.Gateway, first Leg) ([]Leg, error) {
 		return []Leg{first}, nil
 	case r.To.Kind == Outside:
 		first.Arrives = r.ways(n)
+		return []Leg{first}, nil
+	case r.To.Kind == Unused:
+		first.Arrives = append(r.ways(n), names.ManagementPort(n.Node.Name))
+		first.Lost = unusedText(r.destination)
 		return []Leg{first}, nil
 	case r.To.onAnyHost() && r.To.Node == n.Node.Name:
 		first.Arrives = []string{names.ManagementPort(n.Node.Name)}
@@ -203,15 +266,25 @@ func (r route) ways(n facts.Gateway) []string {
 	return all
 }
 
-// backendPorts are the ports of the backend: its pod's, or the ways out if it is no pod of the network.
+// unusedText says that an address of the service networks is nobody's.
+func unusedText(address netip.Addr) string {
+	return fmt.Sprintf("no Service has the cluster IP %s", address)
+}
+
+// backendPorts are the ports of the backend: its pod's, its host's, or else the ways out.
 func (r route) backendPorts(n facts.Gateway) []string {
 	if !r.Backend.IsValid() {
 		return nil
 	}
-	if e, ok := r.To.Balanced.Pods[r.Backend.Addr()]; ok && !slices.Contains(n.HostAddresses, r.Backend.Addr()) {
+	host, onHost := r.World.hostOf(r.Backend.Addr())
+	if e := r.To.Balanced.Pods[r.Backend.Addr()]; e.Pod != "" && !onHost {
 		return []string{names.PodPort(names.DefaultNetwork, e.Namespace, e.Pod)}
 	}
-	return append(r.ways(n), names.ManagementPort(n.Node.Name))
+	ports := append(r.ways(n), names.ManagementPort(n.Node.Name))
+	if onHost && host != n.Node.Name {
+		ports = append(ports, names.ManagementPort(host))
+	}
+	return ports
 }
 
 // fromOutside returns the legs of a packet that enters by a node's link.
@@ -270,6 +343,9 @@ func (r route) enter(n facts.Gateway, leg *Leg) error {
 	if balanced == nil {
 		p.To = r.nextHop(n)
 		return nil
+	}
+	if slices.Contains(balanced.ClusterIPs, r.destination) {
+		return nil // the host forwards it as it is
 	}
 	port := r.port
 	if r.To.Kind == Node {

@@ -47,3 +47,79 @@ func TestAPodReachesItselfWithoutOVN(t *testing.T) {
 		t.Errorf("findings %+v, error %v", findings, err)
 	}
 }
+
+// A node drops packets from outside to cluster IPs, and of clients that a service refuses, also where only OVN uses its link. There the
+// gateway router decides about ports that the service lacks.
+func TestNodeDropsPacketsFromOutside(t *testing.T) {
+	w := twoNodes()
+	b := &Balanced{Service: facts.Service{Namespace: "demo", Name: "web", ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.10")},
+		Sources: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}}
+	balancer := netip.MustParseAddr("198.51.100.7")
+	b.Ports = []facts.ServicePort{{Protocol: facts.TCP, Number: 80,
+		VIPs: []facts.VIP{{AddrPort: netip.AddrPortFrom(balancer, 80), Reach: facts.ReachAll, Limited: true}}}}
+	for _, address := range []netip.Addr{balancer, b.ClusterIPs[0]} {
+		q := Question{From: OutsideEnd(netip.MustParseAddr("192.0.2.1")), Protocol: TCP, Port: 80, Entry: "n1",
+			To: End{Kind: Service, Namespace: "demo", Name: "web", Balanced: b}.At(address)}
+		for _, alone := range []bool{false, true} {
+			n := w["n1"]
+			n.Alone = alone
+			if v, ok := (World{"n1": n}).byNode(q); !ok || v.Result != Dropped {
+				t.Errorf("%s, for OVN alone %t: verdict %+v, %t; want %s", address, alone, v, ok, Dropped)
+			}
+			other := q
+			other.Port = 81
+			if _, ok := (World{"n1": n}).byNode(other); address == balancer && ok == alone {
+				t.Errorf("a port that the service lacks, for OVN alone %t: the node decides: %t", alone, ok)
+			}
+		}
+	}
+}
+
+// A host whose node has an endpoint itself reaches the endpoints without the load balancer.
+func TestHostThatChoosesTheEndpoint(t *testing.T) {
+	w := twoNodes()
+	pod, own := netip.MustParseAddr("10.244.2.3"), w["n1"].HostAddresses[0]
+	b := &Balanced{Service: facts.Service{ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.10")}}, OnHost: []string{"n1"},
+		Pods: map[netip.Addr]Endpoint{pod: {Namespace: "demo", Pod: "web", Node: "n2"}, own: {Namespace: "demo", Pod: "host", Node: "n1"}}}
+	q := Question{From: NodeEnd("n1", w), To: End{Kind: Service, Balanced: b, Addresses: b.ClusterIPs}, Protocol: TCP, Port: 80,
+		Backend: netip.AddrPortFrom(pod, 8080)}
+	legs, err := w.Legs(q)
+	if err != nil || len(legs) != 1 || legs[0].Packet.Destination != pod || legs[0].Packet.DestinationPort != 8080 ||
+		legs[0].Packet.Backend != "" {
+		t.Errorf("legs %+v, error %v; want a packet to the pod", legs, err)
+	}
+	q.Backend = netip.AddrPortFrom(own, 8080)
+	if _, err := w.Legs(q); err == nil {
+		t.Error("a packet to the node's own address passes OVN")
+	}
+}
+
+// Routers that do not answer BFD decide only if no other router of the family is left, and only about packets that leave with the
+// pod's address.
+func TestSilentRouters(t *testing.T) {
+	router := func(address string, bfd bool) Router {
+		return Router{facts.NextHop{Address: netip.MustParseAddr(address), BFD: bfd}, "phones"}
+	}
+	silent := []netip.Addr{netip.MustParseAddr("172.18.0.201"), netip.MustParseAddr("172.18.0.202")}
+	leaves := Trace{Steps: []Step{{}}, Outputs: []Output{{"br-ex_n1", "localnet"}}}
+	translated := leaves
+	translated.Steps = []Step{{Translated: "172.18.0.11", Source: true}}
+	for name, test := range map[string]struct {
+		routers []Router
+		trace   Trace
+		want    Result
+	}{
+		"one":              {[]Router{router("172.18.0.201", true)}, leaves, Unknown},
+		"both":             {[]Router{router("172.18.0.201", true), router("172.18.0.202", true)}, leaves, Unknown},
+		"one of two":       {[]Router{router("172.18.0.201", true), router("172.18.0.203", true)}, leaves, Allowed},
+		"one unwatched":    {[]Router{router("172.18.0.201", true), router("172.18.0.202", false)}, leaves, Allowed},
+		"an egress IP":     {[]Router{router("172.18.0.201", true)}, translated, Allowed},
+		"the other family": {[]Router{router("fd00:18::201", true)}, leaves, Allowed},
+	} {
+		q := Question{From: End{Kind: Pod, Routers: test.routers}, To: OutsideEnd(netip.MustParseAddr("192.0.2.1"))}
+		leg := Leg{Packet: Packet{Watches: "rtoe-GR_n1"}, Arrives: []string{"br-ex_n1"}}
+		if v := verdictOn(q, leg, path{Trace: test.trace, silent: silent}); v.Result != test.want {
+			t.Errorf("%s: %+v, want %s", name, v, test.want)
+		}
+	}
+}

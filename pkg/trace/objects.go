@@ -10,6 +10,8 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 // PodEnd returns a pod as an end.
@@ -31,6 +33,9 @@ func NodeEnd(name string, w World) End {
 // OutsideEnd returns an address outside the cluster as an end.
 func OutsideEnd(address ...netip.Addr) End { return End{Kind: Outside, Addresses: address} }
 
+// UnusedEnd returns an address of the service networks that no service has as an end.
+func UnusedEnd(address netip.Addr) End { return End{Kind: Unused, Addresses: []netip.Addr{address}} }
+
 // ServiceEnd returns a service as an end, at its cluster IPs. A service that Weft does not balance, such as a headless
 // one, is an UnknownError.
 func ServiceEnd(service *corev1.Service, endpoints []discoveryv1.EndpointSlice, w World) (End, error) {
@@ -40,7 +45,7 @@ func ServiceEnd(service *corev1.Service, endpoints []discoveryv1.EndpointSlice, 
 	}
 	read, _ := facts.ParseService(service, endpoints, nil)
 	b := &Balanced{Service: read, Pods: map[netip.Addr]Endpoint{}, NodePorts: map[uint16]uint16{},
-		OnlyLocal: service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal}
+		OnlyLocal: service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal, Ours: loadbalancer.IsOurs(service)}
 	for _, p := range service.Spec.Ports {
 		b.NodePorts[uint16(p.Port)] = uint16(p.NodePort)
 	}
@@ -101,9 +106,14 @@ func (e End) NodePort(b *Balanced) End {
 }
 
 // translated returns the question as OVN sees it. A host translates its packets to services: to the cluster IP. Its
-// packets to the node port of another node enter there as from outside.
+// packets to the node port of another node enter there as from outside. A packet from inside to a port that a service does not have at
+// an address outside is like any packet to there.
 func (q Question) translated(w World) Question {
 	b := q.To.Balanced
+	if q.From.Kind != Outside && q.pastService() {
+		q.To = OutsideEnd(q.To.Addresses...)
+		return q
+	}
 	if b == nil || q.From.Kind != Node && !q.From.OnHost {
 		return q
 	}
@@ -139,6 +149,14 @@ func (q Question) Candidates(w World) []netip.AddrPort {
 
 // chooses returns how the balancer that the packet meets chooses among the endpoints.
 func (b *Balanced) chooses(q Question, port uint16) facts.Choice {
+	if vip, ok := b.met(q, port); ok {
+		return vip.From
+	}
+	return facts.FromAll
+}
+
+// met returns the VIP that a packet to a port of the service meets.
+func (b *Balanced) met(q Question, port uint16) (vip facts.VIP, ok bool) {
 	outside := q.From.Kind == Outside || q.To.Kind == Node && q.From.Node != q.To.Node
 	for _, p := range b.Ports {
 		if lower(p.Protocol) != q.Protocol || p.Number != port {
@@ -147,11 +165,52 @@ func (b *Balanced) chooses(q Question, port uint16) facts.Choice {
 		for _, vip := range p.VIPs {
 			at := vip.Addr() == q.To.of(q.V6) || vip.OnNode() && q.To.Kind == Node
 			if at && (vip.Reach == facts.ReachAll || (vip.Reach == facts.ReachRouters) == outside) {
-				return vip.From
+				return vip, true
 			}
 		}
 	}
-	return facts.FromAll
+	return facts.VIP{}, false
+}
+
+// pastService reports whether a packet to a service's address outside meets no load balancer there, because the service does not have
+// the port.
+func (q Question) pastService() bool {
+	b := q.To.Balanced
+	to := q.To.of(q.V6)
+	if b == nil || q.To.Kind != Service || !to.IsValid() || slices.Contains(b.ClusterIPs, to) {
+		return false
+	}
+	_, met := b.met(q, q.Port)
+	return !met
+}
+
+// ForClients returns a question about a service as a question about the addresses of the service outside, or else about its node port at
+// the node where clients enter. A service without either keeps its cluster IPs.
+func (q Question) ForClients(w World) Question {
+	b := q.To.Balanced
+	if b == nil || q.To.Kind != Service {
+		return q
+	}
+	var addresses []netip.Addr
+	for _, p := range b.Ports {
+		if lower(p.Protocol) != q.Protocol || p.Number != q.Port {
+			continue
+		}
+		for _, vip := range p.VIPs {
+			inside := slices.Contains(b.ClusterIPs, vip.Addr()) || slices.Contains(ipam.LocalNodePorts(), vip.Addr())
+			if !vip.OnNode() && !inside && !slices.Contains(addresses, vip.Addr()) {
+				addresses = append(addresses, vip.Addr())
+			}
+		}
+		if len(addresses) == 0 && p.NodePort != 0 {
+			q.To, q.Port = NodeEnd(q.Entry, w).NodePort(b), p.NodePort
+			return q
+		}
+	}
+	if len(addresses) > 0 {
+		q.To.Addresses = addresses
+	}
+	return q
 }
 
 // Has reports whether both ends have an address of a family.

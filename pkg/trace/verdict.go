@@ -88,6 +88,8 @@ type judge struct {
 	Question
 	leg  Leg
 	rows map[string]Row
+	// silent are the routers outside that do not answer BFD on the sender's node.
+	silent []netip.Addr
 	Trace
 }
 
@@ -101,7 +103,7 @@ func verdictOn(q Question, leg Leg, p path) Verdict {
 	case p.missing != "":
 		return missing(q, p.missing)
 	}
-	return judge{q, leg, p.rows, p.Trace}.verdict()
+	return judge{q, leg, p.rows, p.silent, p.Trace}.verdict()
 }
 
 // missing says that a port is not in the southbound database.
@@ -117,6 +119,9 @@ func missing(q Question, port string) Verdict {
 func (j judge) verdict() Verdict {
 	if j.Refusal != "" {
 		return j.refused()
+	}
+	if j.Reaches(j.leg.Arrives...) && j.leg.Lost != "" {
+		return Verdict{Result: Dropped, Why: j.leg.Lost}
 	}
 	if j.Reaches(j.leg.Arrives...) {
 		return j.allowed()
@@ -139,6 +144,63 @@ func (j judge) allowed() Verdict {
 	if v.By.Name != "" && v.By.Rule != "" {
 		v.Why = fmt.Sprintf("%s allows it by %s", v.By, v.By.Rule)
 	}
+	if j.pastService() {
+		return j.past(v)
+	}
+	if silent := j.silentRouters(); len(silent) > 0 {
+		v = silent[0].unanswered(silent)
+	}
+	return v
+}
+
+// past is about a packet that leaves although it is to a service, which does not have the port. Nobody else has an address that Weft
+// has assigned.
+func (j judge) past(v Verdict) Verdict {
+	if j.To.Balanced.Ours {
+		return Verdict{Result: Dropped, By: j.To.object(), Why: j.Question.noPort()}
+	}
+	v.Why = j.Question.noPort() + ", so the packet leaves the cluster as to any address"
+	return v
+}
+
+// silentRouters returns the sender's routers of the packet's family if all of them are silent, so that the packet leaves by the next hop
+// of the node. It is nil for packets that leave with another source address than the pod's.
+func (j judge) silentRouters() (routers []Router) {
+	source, _ := j.Seen()
+	if source != "" || j.leg.Packet.Watches == "" || !j.Reaches(j.localnets()...) {
+		return nil
+	}
+	for _, r := range j.From.Routers {
+		if r.Address.Is6() != j.V6 {
+			continue
+		}
+		if !r.BFD || !slices.Contains(j.silent, r.Address) {
+			return nil
+		}
+		routers = append(routers, r)
+	}
+	return routers
+}
+
+// localnets are the ports by which packets leave to the network outside.
+func (j judge) localnets() (ports []string) {
+	for _, o := range j.Outputs {
+		if o.Type == "localnet" {
+			ports = append(ports, o.Port)
+		}
+	}
+	return ports
+}
+
+// unanswered is the verdict on a packet that none of its routers takes.
+func (r Router) unanswered(all []Router) Verdict {
+	v := Verdict{Result: Unknown, By: Object{Kind: "ExternalRoute", Name: r.Route}}
+	var addresses []string
+	for _, router := range all {
+		addresses = append(addresses, router.Address.String())
+	}
+	v.Why = fmt.Sprintf("%s: the next hop %s is down, because it does not answer BFD. The packet leaves by the node's next hop, with "+
+		"the pod's own address, which routers outside may not know", v.By, strings.Join(addresses, " and "))
 	return v
 }
 
@@ -191,10 +253,21 @@ func (j judge) refused() Verdict {
 func (j judge) noPort() Verdict {
 	v := Verdict{Result: Rejected, Why: fmt.Sprintf("no load balancer has %s port %d", j.Protocol.Text(), j.Port)}
 	if j.To.Kind == Service {
-		v.By = Object{Kind: "Service", Namespace: j.To.Namespace, Name: j.To.Name}
-		v.Why = fmt.Sprintf("%s has no %s port %d", v.By, j.Protocol.Text(), j.Port)
+		v.By, v.Why = j.To.object(), j.Question.noPort()
 	}
 	return v
+}
+
+// noPort says that a service does not have the port, and at which address.
+func (q Question) noPort() string {
+	if q.Protocol == ICMP {
+		return fmt.Sprintf("%s does not answer ICMP at %s", q.To.object(), q.To.of(q.V6))
+	}
+	text := fmt.Sprintf("%s has no %s port %d", q.To.object(), q.Protocol.Text(), q.Port)
+	if q.pastService() {
+		text += " at " + q.To.of(q.V6).String()
+	}
+	return text
 }
 
 // noCandidates says why a service's endpoints take no connections.

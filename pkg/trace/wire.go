@@ -54,6 +54,8 @@ type Packet struct {
 	Restore netip.Addr `json:"restore,omitzero"`
 	// Hairpin means that the backend is the sender itself.
 	Hairpin bool `json:"hairpin,omitempty"`
+	// Watches is the port of the gateway router whose BFD sessions the answer contains, or empty.
+	Watches string `json:"watches,omitempty"`
 }
 
 // Protocol is a protocol in OVN's spelling.
@@ -157,6 +159,8 @@ type Traced struct {
 	Unresolved bool `json:"unresolved,omitempty"`
 	// Missing are the packet's ports that the southbound database does not have. Then nothing was traced.
 	Missing []string `json:"missing,omitempty"`
+	// Silent are the routers outside that do not answer BFD on the port that the packet watches.
+	Silent []netip.Addr `json:"silent,omitempty"`
 	// Unknown says why the databases of the packet's zone cannot be read. Then nothing was traced.
 	Unknown string `json:"-"`
 }

@@ -68,6 +68,8 @@ type path struct {
 	Trace
 	rows  map[string]Row
 	texts []string
+	// silent are the routers outside that do not answer BFD on the sender's node.
+	silent []netip.Addr
 	// last is the packet as it enters the last zone.
 	last      Packet
 	crossings []crossing
@@ -107,6 +109,7 @@ func (w World) add(to *path, p Packet, traced Traced) (onward Packet, more bool,
 		to.rows = map[string]Row{}
 	}
 	maps.Copy(to.rows, traced.Rows)
+	to.silent = append(to.silent, traced.Silent...)
 	to.Steps = append(to.Steps, t.Steps...)
 	to.Outputs, to.Refusal, to.Unresolved = t.Outputs, t.Refusal, to.Unresolved || t.Unresolved || traced.Unresolved
 	at := slices.IndexFunc(t.Outputs, func(o Output) bool { return o.Type == names.RemotePort })
@@ -138,6 +141,7 @@ func (w World) onward(p Packet, t Trace, node string) (Packet, error) {
 		return p, unknown("its databases have node %s in another zone, so the node is about to change its zone", node)
 	}
 	next, err := p.after(t)
+	next.Watches = ""
 	next.Inport, next.From, next.To = names.TransitSwitchPort(p.Node), "", names.TransitSwitchPort(node)
 	next.Node, next.Zone, next.Chassis, next.Hairpin = node, n.Node.Zone, n.Node.Chassis, false
 	return next, err

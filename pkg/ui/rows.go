@@ -42,8 +42,8 @@ type interfaceRow struct {
 }
 
 // podConditions are the conditions by which Weft says what a pod's network lacks.
-var podConditions = []corev1.PodConditionType{networkv1alpha1.PodPortReady, networkv1alpha1.PodNetworksAllocated,
-	networkv1alpha1.PodNetworksAttached, networkv1alpha1.PodHostPortsReady}
+var podConditions = []corev1.PodConditionType{networkv1alpha1.PodPortReady, networkv1alpha1.PodRequestsGranted,
+	networkv1alpha1.PodNetworksAllocated, networkv1alpha1.PodNetworksAttached, networkv1alpha1.PodHostPortsReady}
 
 // podRowOf returns the row of a pod. networkOf returns the Network of a NetworkAttachmentDefinition, "namespace/name", or "".
 func podRowOf(p *corev1.Pod, networkOf func(definition string) string) podRow {

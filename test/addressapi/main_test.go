@@ -4,23 +4,17 @@ package addressapi
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/controllers/floatingip"
@@ -29,7 +23,7 @@ import (
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/install/pki"
 	"github.com/weft-network/weft/pkg/trigger"
-	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/kubeapiserver"
 )
 
 // patience bounds what the API server and the operator may need.
@@ -43,71 +37,28 @@ var (
 	authority *pki.Authority
 )
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	log := logr.Discard()
-	if testing.Verbose() {
-		log = zap.New(zap.UseDevMode(true))
-	}
-	ctrl.SetLogger(log)
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "addressapi:", err)
-		os.Exit(1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { kubeapiserver.Main(m, kubeapiserver.Options{}, prepare) }
 
-func run(m *testing.M) (code int, err error) {
-	programs, err := tools.DefaultCache()
-	if err != nil {
-		return 0, err
+func prepare(ctx context.Context, server *kubeapiserver.Server) (err error) {
+	admin = server.Config
+	if err := install(ctx, server); err != nil {
+		return err
 	}
-	assets, err := programs.Envtest()
-	if err != nil {
-		return 0, err
-	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets}
-	if admin, err = environment.Start(); err != nil {
-		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
-	}
-	defer func() { err = errors.Join(err, environment.Stop()) }()
-	admin.QPS, admin.Burst = 1000, 1000
-	if err := install(environment, programs); err != nil {
-		return 0, err
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
 	if err := runOperator(ctx); err != nil {
-		return 0, err
+		return err
 	}
-	if authority, err = pki.NewAuthority("weft-api-ca", time.Now()); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+	authority, err = pki.NewAuthority("weft-api-ca", time.Now())
+	return err
 }
 
 // install applies the manifests.
-func install(environment *envtest.Environment, programs tools.Cache) error {
-	folder, err := os.MkdirTemp("", "weft-addressapi-")
+func install(ctx context.Context, server *kubeapiserver.Server) error {
+	file, err := server.Kubeconfig("admin", "system:masters")
 	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(folder)
-	master, err := environment.ControlPlane.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, nil)
-	if err != nil {
-		return err
-	}
-	text, err := master.KubeConfig()
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(folder, "kubeconfig")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return err
 	}
 	kubectl := func(args ...string) error {
-		command := exec.CommandContext(context.Background(), programs.Bin("kubectl"), append([]string{"--kubeconfig", file}, args...)...)
+		command := exec.CommandContext(ctx, server.Programs.Bin("kubectl"), append([]string{"--kubeconfig", file}, args...)...)
 		if text, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("kubectl %v: %w: %s", args, err, text)
 		}

@@ -6,10 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,10 +14,10 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/cli"
+	"github.com/weft-network/weft/test/kubeapiserver"
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
@@ -43,51 +40,24 @@ var (
 )
 
 // TestMain starts the API server once for all tests.
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "test/cli:", err)
-		os.Exit(1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { kubeapiserver.Main(m, kubeapiserver.Options{}, prepare) }
 
-func run(m *testing.M) (code int, err error) {
-	if programs, err = tools.DefaultCache(); err != nil {
-		return 0, err
-	}
-	assets, err := programs.Envtest()
-	if err != nil {
-		return 0, err
-	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets}
-	config, err := environment.Start()
-	if err != nil {
-		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
-	}
-	defer func() { err = errors.Join(err, environment.Stop()) }()
+func prepare(_ context.Context, server *kubeapiserver.Server) (err error) {
+	programs = server.Programs
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), networkv1alpha1.AddToScheme(scheme)); err != nil {
-		return 0, err
+		return err
 	}
-	if api, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
-		return 0, err
+	if api, err = client.New(server.Config, client.Options{Scheme: scheme}); err != nil {
+		return err
 	}
-	impersonating := rest.CopyConfig(config)
+	impersonating := rest.CopyConfig(server.Config)
 	impersonating.Impersonate.UserName = "system:serviceaccount:" + system + ":weft-operator"
 	if operator, err = client.New(impersonating, client.Options{Scheme: scheme}); err != nil {
-		return 0, err
+		return err
 	}
-	dir, err := os.MkdirTemp("", "weft-cli-")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	kubeconfig = filepath.Join(dir, "kubeconfig")
-	if err := os.WriteFile(kubeconfig, environment.KubeConfig, 0o600); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+	kubeconfig, err = server.Kubeconfig("admin", "system:masters")
+	return err
 }
 
 // kubectl runs kubectl as the administrator.

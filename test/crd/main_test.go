@@ -3,18 +3,14 @@ package crd
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/kubeapiserver"
 )
 
 var (
@@ -24,43 +20,11 @@ var (
 
 // TestMain starts the API server once, because that takes seconds and the tests leave nothing in it.
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "test/crd:", err)
-		os.Exit(1)
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	environment, err := newEnvironment()
-	if err != nil {
-		return 0, err
-	}
-	if restConfig, err = environment.Start(); err != nil {
-		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
-	}
-	defer func() { err = errors.Join(err, environment.Stop()) }()
-	if api, err = newClient(restConfig); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
-}
-
-func newEnvironment() (*envtest.Environment, error) {
-	cache, err := tools.DefaultCache()
-	if err != nil {
-		return nil, err
-	}
-	assets, err := cache.Envtest()
-	if err != nil {
-		return nil, err
-	}
-	return &envtest.Environment{
-		BinaryAssetsDirectory: assets,
-		CRDDirectoryPaths:     []string{"../../config/crd/bases", "../../config/crd/external"},
-		ErrorIfCRDPathMissing: true,
-	}, nil
+	kubeapiserver.Main(m, kubeapiserver.Options{Definitions: true}, func(_ context.Context, server *kubeapiserver.Server) (err error) {
+		restConfig = server.Config
+		api, err = newClient(restConfig)
+		return err
+	})
 }
 
 func newClient(config *rest.Config) (client.Client, error) {

@@ -63,9 +63,9 @@ func TestCapture(t *testing.T) {
 	t.Logf("a recording of 2s took %s", time.Since(began))
 	w.expect(2, "", []string{"capture", namespace + "/none"}, "there is no pod "+namespace+"/none")
 	w.expect(2, "", []string{"capture", name, "--interface=net7"}, "has no interface net7 of a pod")
-	w.expect(2, "", []string{"capture", name, "--protocol=http"}, `"http" is not one of`)
+	w.expect(2, "", []string{"capture", name, "--protocol=http"}, `"http": want one of`)
 	_, errs, _ := w.run("", "capture", name, "--host=web")
-	if strings.Contains(errs, "Usage") || !strings.Contains(errs, `"web" for flag -host`) {
+	if strings.Contains(errs, "Usage") || !strings.Contains(errs, `--host "web": want an address`) {
 		t.Errorf("an address that is none: %s", errs)
 	}
 }

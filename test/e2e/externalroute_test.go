@@ -309,8 +309,13 @@ func (r *externalRouting) testBFD(t *testing.T) {
 		r.cells = append(r.cells, routedCell{What: "no packets to a silent router", To: a.String(), Router: "gw1",
 			Gap: time.Since(silent).Round(time.Millisecond).String()})
 	}
+	for _, a := range []netip.Addr{sideRouters[0].v4, sideRouters[0].v6} {
+		r.ready(t, metav1.ConditionFalse, fmt.Sprintf("next hop %s is down: it answers no BFD of n1, n2", a))
+	}
+	r.ready(t, metav1.ConditionFalse, "routers in use: 2 of 4")
 	bird.answerFor(t, r.nodes, sideRouters...)
 	r.sessions(t, "up", 8)
+	r.ready(t, metav1.ConditionTrue, "routers in use: 4")
 	sideRouters[0].leads(t, r.nodes[0], addressesOf(r.near)...)
 	r.testSpread(t)
 }

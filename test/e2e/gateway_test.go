@@ -107,6 +107,7 @@ func TestGateway(t *testing.T) {
 			cells = append(cells, m.cells...)
 			bed.awaitConsistent(t) // nothing of the previous column remains
 			t.Run("health checks", func(t *testing.T) { testHealthChecks(t, o) })
+			t.Run("source ranges", func(t *testing.T) { testSourceRanges(t, o) })
 			t.Run("further addresses", func(t *testing.T) { testFurtherAddresses(t, o) })
 			t.Run("large packets", func(t *testing.T) { testLargePackets(t, o) })
 			t.Run("routers on the way", func(t *testing.T) { testRouters(t, o, mode) })
@@ -316,6 +317,29 @@ func (o outside) addIngress(t *testing.T, m *matrix) {
 			}
 		}
 	}
+}
+
+// testSourceRanges checks that a service's source ranges hold at the load balancer's addresses only.
+func testSourceRanges(t *testing.T, o outside) {
+	s := o.all["Cluster"]
+	setRanges := func(ctx context.Context, ranges []string) {
+		before := s.DeepCopy()
+		s.Spec.LoadBalancerSourceRanges = ranges
+		must(t, bed.api.Patch(ctx, s, client.MergeFrom(before)))
+	}
+	var ranges []string
+	for _, a := range both(lab.Far()) {
+		ranges = append(ranges, netip.PrefixFrom(a, a.BitLen()).String())
+	}
+	setRanges(t.Context(), ranges)
+	t.Cleanup(func() { setRanges(cleanup(), nil) })
+	m := &matrix{mode: string(o.column.mode), uplink: string(o.column.uplink)}
+	node, p := o.nodes[0].Name, promise{[]string{o.pods["n1"].Name}, bed.anyOf(t, o.nodes[0].Name)}
+	out, far := bed.hostCaller(lab.Outside().Name), bed.hostCaller(lab.Far().Name)
+	m.add(out, "outside and pod", loadBalancer+" with source ranges", "Cluster", public(loadBalancer, "Cluster", node), fixed(80), promise{})
+	m.add(far, "outside and pod", loadBalancer+" with source ranges", "Cluster", public(loadBalancer, "Cluster", node), fixed(80), p)
+	m.add(out, "outside and pod", externalIP+" with source ranges", "Cluster", public(externalIP, "Cluster", node), fixed(80), p)
+	m.try(t)
 }
 
 // addHostsNodePorts adds node ports at a node's own addresses, if the gateway router does not have them too. The

@@ -38,7 +38,18 @@ type pinged struct {
 // startPings returns when every address has answered. Earlier requests do not count.
 func startPings(t *testing.T, from *corev1.Pod, to ...*corev1.Pod) *pings {
 	t.Helper()
-	argv := append([]string{"-n", from.Namespace, "exec", "-i", from.Name, "--", peerPath}, pingArgs(to)...)
+	return startPingsWith(t, from, pingArgs(to))
+}
+
+// startPingsTo is startPings to an address.
+func startPingsTo(t *testing.T, from *corev1.Pod, to string) *pings {
+	t.Helper()
+	return startPingsWith(t, from, append(pingArgs(nil), "--to="+to))
+}
+
+func startPingsWith(t *testing.T, from *corev1.Pod, args []string) *pings {
+	t.Helper()
+	argv := append([]string{"-n", from.Namespace, "exec", "-i", from.Name, "--", peerPath}, args...)
 	return awaitPings(t, "pod "+from.Name, bed.KubectlCommand(t.Context(), argv...))
 }
 

@@ -125,6 +125,10 @@ func (f *flows) ofPackets() []flowFault {
 			"trace outside svc/" + faulted + "/fault --family IPv4 --port 80 --node n1", 1,
 			"Service e2e-faulted/fault has traffic policy Local", nil},
 		{"an endpoint without a pod", endpointOfNobody, traceService + " --port 80", 1, "has the address 10.244.", nil},
+		{"an API server that is no node", func(*wound) {}, "trace " + faulted + "/client svc/default/kubernetes --family IPv4", 0,
+			"delivered to the network outside", nil},
+		{"a silent next hop of an ExternalRoute", silentNextHop, traceOutside, 2,
+			"ExternalRoute fault: the next hop 172.30.0.250 is down, because it does not answer BFD", toOutside},
 		{"a foreign ACL", func(w *wound) {
 			w.cure(func() { nbctl(w, "acl-del", "n2", "to-lport", "2000", f.match()) })
 			nbctl(w, "--name=fault", "acl-add", "n2", "to-lport", "2000", f.match(), "drop")
@@ -182,6 +186,15 @@ func (f *flows) service(label string, change ...func(*corev1.ServiceSpec)) func(
 		s.Namespace = faulted
 		w.create(s)
 	}
+}
+
+// silentNextHop makes client leave by a router that does not exist.
+func silentNextHop(w *wound) {
+	e := &networkv1alpha1.ExternalRoute{ObjectMeta: metav1.ObjectMeta{Name: "fault"}}
+	e.Spec.NamespaceSelector.MatchLabels = map[string]string{corev1.LabelMetadataName: faulted}
+	e.Spec.PodSelector = app("client")
+	e.Spec.NextHops.Static = []networkv1alpha1.StaticNextHop{{Address: "172.30.0.250", BFD: true}}
+	w.create(e)
 }
 
 // endpointOfNobody makes a service with an endpoint at an address that no pod has.

@@ -4,11 +4,8 @@ package forbidden
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -18,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/test/kubeapiserver"
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
@@ -35,47 +32,19 @@ var (
 )
 
 // TestMain starts the API server once for all tests.
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "test/forbidden:", err)
-		os.Exit(1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { kubeapiserver.Main(m, kubeapiserver.Options{}, prepare) }
 
-func run(m *testing.M) (code int, err error) {
-	if programs, err = tools.DefaultCache(); err != nil {
-		return 0, err
-	}
-	assets, err := programs.Envtest()
-	if err != nil {
-		return 0, err
-	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets}
-	if restConfig, err = environment.Start(); err != nil {
-		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
-	}
-	defer func() { err = errors.Join(err, environment.Stop()) }()
-	restConfig.QPS, restConfig.Burst = 1000, 1000
+func prepare(ctx context.Context, server *kubeapiserver.Server) (err error) {
+	restConfig, programs = server.Config, server.Programs
 	if admin, err = kubernetes.NewForConfig(restConfig); err != nil {
-		return 0, err
+		return err
 	}
-	dir, err := os.MkdirTemp("", "weft-forbidden-")
-	if err != nil {
-		return 0, err
+	if kubeconfig, err = server.Kubeconfig("admin", "system:masters"); err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	kubeconfig = filepath.Join(dir, "kubeconfig")
-	if err := os.WriteFile(kubeconfig, environment.KubeConfig, 0o600); err != nil {
-		return 0, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := errors.Join(install(ctx)); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+	return install(ctx)
 }
 
 // install applies the bundle with one command and returns when its policies are in force. The API server reads

@@ -62,7 +62,7 @@ func (w *world) doProcess(ctx context.Context, s Step) (handled bool, err error)
 	case "wake":
 		return true, w.wake(ctx)
 	case "wait":
-		_ = w.news.until(time.Duration(s.N)*50*time.Millisecond, w.wrong) // a failure may be intended by the history
+		_ = until(w.news, time.Duration(s.N)*50*time.Millisecond, w.wrong) // a failure may be intended by the history
 	case "quiet":
 		return true, w.quiet(ctx)
 	case "kill-server":

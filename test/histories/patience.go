@@ -3,8 +3,9 @@ package histories
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
+
+	"github.com/weft-network/weft/test/poll"
 )
 
 // patience bounds how long a history waits for an expected event; half a second is usual.
@@ -16,40 +17,14 @@ const recheck = 50 * time.Millisecond
 // breather is the least pause between two checks, as a multiple of the previous check's duration.
 const breather = 3
 
-// notifier wakes waiting goroutines at any change.
-type notifier struct {
-	mu   sync.Mutex
-	next chan struct{}
-}
-
-// coming returns a channel that is closed at the next change.
-func (n *notifier) coming() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.next == nil {
-		n.next = make(chan struct{})
-	}
-	return n.next
-}
-
-// notify wakes all that wait for a change.
-func (n *notifier) notify() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.next != nil {
-		close(n.next)
-		n.next = nil
-	}
-}
-
 // until waits until wrong returns nil. It calls wrong at each change, and periodically for what has no event: the
 // comparison of a unit that needs no change. The error is wrong's last error.
-func (n *notifier) until(limit time.Duration, wrong func(context.Context) error) error {
+func until(changes *poll.Changes, limit time.Duration, wrong func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	var last error
 	for {
-		change, began := n.coming(), time.Now()
+		change, began := changes.Next(), time.Now()
 		err := wrong(ctx)
 		if err == nil {
 			return nil

@@ -103,7 +103,7 @@ func (w *world) checkDrift() error {
 // writes.
 func (w *world) still() {
 	last, since := w.writes(), time.Now()
-	_ = w.news.until(patience, func(context.Context) error {
+	_ = until(w.news, patience, func(context.Context) error {
 		if n := w.writes(); n != last {
 			last, since = n, time.Now()
 		}
@@ -172,7 +172,7 @@ func (s *site) deliver() {
 // converge waits until wrong returns nil. Meanwhile crashed processes restart, agents report and the garbage
 // collector and a scheduler run.
 func (w *world) converge(ctx context.Context, wrong func(context.Context) error) error {
-	return w.news.until(patience, func(ctx context.Context) error {
+	return until(w.news, patience, func(ctx context.Context) error {
 		if err := w.superviseAll(ctx); err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"strconv"
 	"testing"
-	"time"
 
 	ipamclaimsv1alpha1 "github.com/k8snetworkplumbingwg/ipamclaims/pkg/crd/ipamclaims/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,11 +13,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/kubeapiserver"
 )
 
 var real = flag.Int("real", 0, "number of histories with a real API server, one after the other")
@@ -28,26 +26,7 @@ func TestHistoriesOnARealAPIServer(t *testing.T) {
 	if *real == 0 {
 		t.Skip("enable it with -real, as make check-histories REAL=20 does")
 	}
-	programs, err := tools.DefaultCache()
-	if err != nil {
-		t.Fatal(err)
-	}
-	assets, err := programs.Envtest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets,
-		CRDDirectoryPaths:     []string{"../../config/crd/bases", "../../config/crd/external"},
-		ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: 2 * time.Minute}
-	config, err := environment.Start()
-	if err != nil {
-		t.Fatal(errors.Join(err, environment.Stop()))
-	}
-	defer func() {
-		if err := environment.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	config := kubeapiserver.New(t, kubeapiserver.Options{Definitions: true}).Config
 	for i := range *real {
 		seed := *first + uint64(i)
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { onRealServer(t, generate(seed), config) })
@@ -72,7 +51,7 @@ func onRealServer(t *testing.T, p Plan, config *rest.Config) {
 
 // clear empties the API server for the next history.
 func (w *world) clear(ctx context.Context) error {
-	return w.news.until(patience, func(context.Context) error {
+	return until(w.news, patience, func(context.Context) error {
 		var left int
 		for _, namespace := range []string{"a", "b"} {
 			for _, workload := range []client.Object{&appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1.ReplicaSet{},

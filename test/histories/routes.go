@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -135,6 +136,19 @@ func (o *oracle) nodeNetworks() (all []networkv1alpha1.NodeNetwork) {
 	return all
 }
 
+// machines maps the addresses of the nodes in Kubernetes to their nodes.
+func (o *oracle) machines() map[netip.Addr]string {
+	all := map[netip.Addr]string{}
+	for name, node := range o.nodes {
+		for _, a := range node.Status.Addresses {
+			if address, err := netip.ParseAddr(a.Address); err == nil {
+				all[address] = "node " + name
+			}
+		}
+	}
+	return all
+}
+
 // checkRoutes checks that each ExternalRoute lists its routers, and says whether they are in use.
 func (o *oracle) checkRoutes() {
 	var pods []facts.RouterPod
@@ -143,7 +157,7 @@ func (o *oracle) checkRoutes() {
 	}
 	for i := range o.routes {
 		e := &o.routes[i]
-		hops, former, unusable, invalid := facts.ChooseNextHops(e, pods, o.nodeNetworks())
+		hops, former, unusable, invalid := facts.ChooseNextHops(e, pods, o.nodeNetworks(), o.machines())
 		want := networkv1alpha1.ReasonAsExpected
 		switch {
 		case invalid != nil:

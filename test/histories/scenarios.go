@@ -155,7 +155,7 @@ func (w *world) lateStart(ctx context.Context, s Step) error {
 		}
 		return nil
 	}
-	if w.news.until(soon, attached) != nil {
+	if until(w.news, soon, attached) != nil {
 		return nil
 	}
 	if s.What == "running" {
@@ -179,7 +179,7 @@ func (w *world) lateStart(ctx context.Context, s Step) error {
 		}
 		return nil
 	}
-	if w.news.until(soon, connected) != nil {
+	if until(w.news, soon, connected) != nil {
 		return nil
 	}
 	lost := func(context.Context) error {
@@ -188,7 +188,7 @@ func (w *world) lateStart(ctx context.Context, s Step) error {
 		}
 		return nil
 	}
-	if w.news.until(sweeping, lost) != nil {
+	if until(w.news, sweeping, lost) != nil {
 		return nil
 	}
 	var nn networkv1alpha1.NodeNetwork

@@ -114,7 +114,7 @@ func (w *world) extender(name string) (*extenderProcess, error) {
 		e.kill()
 	}
 	w.note("extender %s starts", name)
-	e, err := startExtender(w.cluster, fmt.Sprintf("ex%d", len(w.extenders)), w.staleExtender, w.news.notify)
+	e, err := startExtender(w.cluster, fmt.Sprintf("ex%d", len(w.extenders)), w.staleExtender, w.news.Notify)
 	w.staleExtender = 0
 	if err != nil {
 		return nil, err

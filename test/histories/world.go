@@ -20,6 +20,7 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/test/histories/apiserver"
+	"github.com/weft-network/weft/test/poll"
 )
 
 // world is a running history, seen from one of its databases.
@@ -32,7 +33,7 @@ type world struct {
 type history struct {
 	plan  Plan
 	api   client.Client
-	news  *notifier
+	news  *poll.Changes
 	sites []*site // of the part of the cluster without a name, then of its zone
 
 	muted    map[string]bool                       // nodes whose agent does not report
@@ -88,14 +89,14 @@ func newWorld(t testing.TB, plan Plan, real *rest.Config) (*world, error) {
 		return nil, err
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	h := &history{plan: plan, news: &notifier{}, muted: map[string]bool{}, recent: map[string]string{}, chassis: map[string]string{},
+	h := &history{plan: plan, news: &poll.Changes{}, muted: map[string]bool{}, recent: map[string]string{}, chassis: map[string]string{},
 		unpinned: map[string]bool{}, addressed: map[types.UID][]string{}, reached: map[string]bool{}, overlaid: map[string]bool{},
 		everSelected: map[string]bool{},
 		schedulers:   map[string]*extenderProcess{}}
 	c := &cluster{config: real, mapper: newMapper(), dir: dir}
 	var memory *apiserver.Server
 	if real == nil {
-		memory = apiserver.New(plan.Seed, h.news.notify)
+		memory = apiserver.New(plan.Seed, h.news.Notify)
 		c.config, c.transport = &rest.Config{Host: "http://memory"}, memory
 	}
 	h.observer = newObserver(memory)
@@ -121,9 +122,9 @@ func newWorld(t testing.TB, plan Plan, real *rest.Config) (*world, error) {
 // mirrorOf returns the mirror of a zone's database. Zones have no floating addresses, which the observer watches.
 func mirrorOf(zone kind.Zone, h *history) *mirror {
 	if zone.Follows() {
-		return newMirror(h.news.notify, nil)
+		return newMirror(h.news.Notify, nil)
 	}
-	return newMirror(h.news.notify, h.observer.seeRows)
+	return newMirror(h.news.Notify, h.observer.seeRows)
 }
 
 // newSite starts a zone's database.
@@ -297,7 +298,7 @@ func (w *world) supervise(context.Context) error {
 }
 
 func (w *world) start() (err error) {
-	w.lead, err = startOperator(w.cluster, fmt.Sprintf("op%s%d", w.cluster.zone, len(w.all)), w.stale, w.lag, w.news.notify)
+	w.lead, err = startOperator(w.cluster, fmt.Sprintf("op%s%d", w.cluster.zone, len(w.all)), w.stale, w.lag, w.news.Notify)
 	w.stale, w.lag = 0, nil
 	if err == nil {
 		w.note("process %s%d starts", w.cluster.zone, len(w.all))
@@ -338,7 +339,7 @@ func (w *world) awaitLeader(ctx context.Context) error {
 	if err := errors.Join(w.runServer(), w.replace()); err != nil {
 		return err
 	}
-	err := w.news.until(patience, func(context.Context) error {
+	err := until(w.news, patience, func(context.Context) error {
 		if err := w.supervise(ctx); err != nil {
 			return err
 		}

@@ -51,11 +51,14 @@ func Furnish() error {
 	if err == nil {
 		err = netlink.LinkSetUp(lo)
 	}
-	return errors.Join(err,
-		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
-		unix.Mount("proc", "/proc", "proc", 0, ""),
+	return errors.Join(err, OwnProcesses(),
 		unix.Mount("tmpfs", "/run", "tmpfs", 0, ""),
 		os.MkdirAll("/run/netns", 0o755),
 		os.MkdirAll("/run/tmp", 0o755),
 		os.Setenv("TMPDIR", "/run/tmp"))
+}
+
+// OwnProcesses prepares new mount and process namespaces: /proc has only their processes.
+func OwnProcesses() error {
+	return errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("proc", "/proc", "proc", 0, ""))
 }

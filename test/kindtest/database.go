@@ -31,6 +31,8 @@ type Database struct {
 	Refuse error
 	// ExistingPorts are the ports that a start finds.
 	ExistingPorts []*nbdb.LogicalSwitchPort
+	// Sessions are the BFD sessions of gateway routers.
+	Sessions []*nbdb.BFD
 	// Sets has the elements of columns, by the row's UUID.
 	Sets map[string][]string
 	// Drift is what Drifts returns.
@@ -281,6 +283,9 @@ func (d *Database) Elements(_ context.Context, _, uuid, _ string) ([]string, err
 func (d *Database) Ports(context.Context) ([]*nbdb.LogicalSwitchPort, error) {
 	return d.ExistingPorts, nil
 }
+
+// Watched implements kind.Database.
+func (d *Database) Watched() []*nbdb.BFD { return d.Sessions }
 
 // Text returns the lines of a unit, as an Outcome has them.
 func (b *Bed) Text(u unit.Unit) []string {

@@ -104,7 +104,7 @@ func (r *replica) setup(mgr ctrl.Manager) (func(error), error) {
 			r.mu.Lock()
 			r.leds++
 			r.mu.Unlock()
-			news.notify()
+			news.Notify()
 		case <-stopped:
 		}
 	}()
@@ -115,7 +115,7 @@ func (r *replica) setup(mgr ctrl.Manager) (func(error), error) {
 		r.mu.Lock()
 		r.ends, r.cause, r.elected = r.ends+1, cause, nil
 		r.mu.Unlock()
-		news.notify()
+		news.Notify()
 	}, nil
 }
 

@@ -298,3 +298,46 @@ func TestAWrongEgressIPKeepsTheFormer(t *testing.T) {
 	change("192.0.2.101")
 	w.carried(e, "192.0.2.101 n2")
 }
+
+// An EgressIP says whether it selects no pod, also after the labels of a pod or of its namespace have changed.
+func TestAnEgressIPSaysThatItSelectsNoPod(t *testing.T) {
+	const none = "nodes carry all addresses; the selectors select no pod"
+	w := newWorld(t)
+	w.start()
+	w.network(entry("10.244.0.0/16", 24))
+	w.joinShared("n1")
+	w.mayCarry(true, "n1")
+	e := w.egressIP("team", "192.0.2.100")
+	says := func(want string) {
+		t.Helper()
+		w.until(func() error {
+			if have := w.assigned(e, networkv1alpha1.ReasonAsExpected); have != want {
+				return fmt.Errorf("the message is %q, want %q", have, want)
+			}
+			return nil
+		})
+	}
+	says(none)
+	p := outgoing("p", "n1")
+	w.run(p)
+	says("nodes carry all addresses")
+	label := func(o client.Object, key, value string) {
+		t.Helper()
+		w.must(api.Patch(context.Background(), o, client.RawPatch("application/merge-patch+json",
+			fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, key, value))))
+	}
+	label(p, "out", `"no"`)
+	says(none)
+	label(p, "out", `"yes"`)
+	says("nodes carry all addresses")
+	w.must(api.Get(w.Context(), client.ObjectKeyFromObject(e), e))
+	e.Spec.NamespaceSelector.MatchLabels = map[string]string{"team": "a"}
+	w.must(api.Update(w.Context(), e))
+	says(none)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	t.Cleanup(func() { label(namespace, "team", "null") })
+	label(namespace, "team", `"a"`)
+	says("nodes carry all addresses")
+	w.must(api.Delete(w.Context(), p, client.GracePeriodSeconds(0)))
+	says(none)
+}

@@ -213,3 +213,42 @@ func TestANamespaceThatGetsItsLabelsLater(t *testing.T) {
 		})
 	})
 }
+
+// An ExternalRoute names a router that does not answer, and says whether it selects no pod.
+func TestAnExternalRouteSaysWhatHasNoEffect(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.network(entry("10.244.0.0/16", 24))
+	w.joinShared("n1")
+	e := routeTo("192.0.2.201", "192.0.2.202")
+	w.must(api.Create(w.Context(), e))
+	w.Cleanup(func() { w.clearRoute(context.Background()) })
+	ready := func(status metav1.ConditionStatus, message string) {
+		t.Helper()
+		w.until(func() error {
+			if err := view.Get(context.Background(), keyOf(e), e); err != nil {
+				return err
+			}
+			c := meta.FindStatusCondition(e.Status.Conditions, networkv1alpha1.ConditionReady)
+			if c == nil || c.Status != status || c.Message != message {
+				return fmt.Errorf("condition is %+v, want %s %q", c, status, message)
+			}
+			return nil
+		})
+	}
+	ready(metav1.ConditionTrue, "routers in use: 2; the selectors select no pod")
+	p := w.create("n1", "a")[0]
+	w.port(p)
+	w.routers(2, 1)
+	ready(metav1.ConditionTrue, "routers in use: 2")
+	session := strings.TrimSpace(w.nb.Ctl("--bare", "--columns=_uuid", "list", "BFD"))
+	w.nb.Ctl("set", "BFD", session, "status=down")
+	ready(metav1.ConditionFalse, "next hop 192.0.2.201 is down: it answers no BFD of n1; routers in use: 1 of 2")
+	if down := e.Status.Down; len(down) != 1 || down[0] != (networkv1alpha1.DownNextHop{Address: "192.0.2.201", Nodes: 1}) {
+		t.Errorf("down are %+v", down)
+	}
+	w.nb.Ctl("set", "BFD", session, "status=up")
+	ready(metav1.ConditionTrue, "routers in use: 2")
+	w.must(api.Delete(w.Context(), p, client.GracePeriodSeconds(0)))
+	ready(metav1.ConditionTrue, "routers in use: 2; the selectors select no pod")
+}

@@ -88,7 +88,7 @@ func (o *operator) settle() {
 
 // Transaction implements ovndb.Observer.
 func (o *operator) Transaction(_, kind string, operations int, err error) {
-	defer news.notify()
+	defer news.Notify()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if kind == "fence" {
@@ -108,11 +108,11 @@ func (o *operator) refused() []int {
 }
 
 // Connected implements ovndb.Observer.
-func (o *operator) Connected(string, bool) { news.notify() }
+func (o *operator) Connected(string, bool) { news.Notify() }
 
 // Drift implements ovndb.Observer.
 func (o *operator) Drift(_, table, state string) {
-	defer news.notify()
+	defer news.Notify()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.drifts = append(o.drifts, table+" "+state)

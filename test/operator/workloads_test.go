@@ -26,7 +26,7 @@ func (o *workloads) Workload(kind, name string, missing int32) {
 func (o *workloads) NoWorkload(kind, name string) { o.set(func() { delete(o.missing, kind+"/"+name) }) }
 
 func (o *workloads) set(change func()) {
-	defer news.notify()
+	defer news.Notify()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	change()

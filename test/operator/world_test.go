@@ -68,8 +68,8 @@ func connectWorld(t *testing.T) *world {
 	w := &world{T: t, nb: ovndbtest.Start(t, "ovn-nb"), countDelay: 50 * time.Millisecond}
 	w.rows = ovndb.NewConn(ovndb.Config{
 		Schema: northbound.Schema(), Endpoints: []string{w.nb.Endpoint()}, Log: logr.Discard(),
-		OnRow:     func(string, model.Model, ovndb.RowEvent) { news.notify() },
-		OnConnect: func(bool) { news.notify() },
+		OnRow:     func(string, model.Model, ovndb.RowEvent) { news.Notify() },
+		OnConnect: func(bool) { news.Notify() },
 	})
 	return w
 }
@@ -171,7 +171,7 @@ func (w *world) must(err error) {
 // at an interval for what no watch of these tests shows.
 func (w *world) until(wrong func() error) {
 	w.Helper()
-	poll.Wait{Timeout: patience, Interval: poll.SlowInterval, Changes: news.coming}.Eventually(w, wrong)
+	poll.Wait{Timeout: patience, Interval: poll.SlowInterval, Changes: news.Next}.Eventually(w, wrong)
 }
 
 // event waits for an event about an object, with all words in its text, and returns the text.

@@ -49,6 +49,7 @@ var ofPods = []wrongAnnotation{
 // ofServices are wrong values of the annotations that Weft reads on Services.
 var ofServices = []wrongAnnotation{
 	{networkv1alpha1.LoadBalancerIPsAnnotation, "192.0.2.300", "", ""},
+	{networkv1alpha1.LoadBalancerIPsAnnotation, "203.0.113.99", "", ""}, // readable, and of no pool
 	{networkv1alpha1.LoadBalancerPoolAnnotation, "missing", "", ""},
 	{networkv1alpha1.AllowSharedIPAnnotation, "{", "any value is a key", ""},
 	{networkv1alpha1.EgressSourceAnnotation, "{", "", ""},

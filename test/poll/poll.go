@@ -4,6 +4,7 @@ package poll
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -94,5 +95,31 @@ func True(what string, is func() bool) func() error {
 			return fmt.Errorf("not so: %s", what)
 		}
 		return nil
+	}
+}
+
+// Changes wakes goroutines that wait for any change. Next suits Wait.Changes. The zero value is ready to use.
+type Changes struct {
+	mu   sync.Mutex
+	next chan struct{}
+}
+
+// Next returns a channel that is closed at the next change.
+func (c *Changes) Next() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next == nil {
+		c.next = make(chan struct{})
+	}
+	return c.next
+}
+
+// Notify is called after each change.
+func (c *Changes) Notify() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next != nil {
+		close(c.next)
+		c.next = nil
 	}
 }

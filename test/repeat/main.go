@@ -1,7 +1,8 @@
 // Repeat runs tests by gotestsum, which repeats a test that failed. It takes the arguments of gotestsum.
 //
 // A package can fail outside of its tests: in TestMain, or because a goroutine is left behind. gotestsum repeats such a
-// package without any test and counts it as passed. Repeat fails then.
+// package without any test and counts it as passed. Repeat fails then, and prints what the package said outside of its
+// tests.
 package main
 
 import (
@@ -33,7 +34,7 @@ func run(args []string) error {
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt) // gotestsum gets it, too, and ends when its tests have cleaned up
 	gotestsum := exec.Command("go", append([]string{"tool", "-modfile=test/tools/sum/go.mod", "gotestsum",
-		"--jsonfile-timing-events=" + results}, args...)...)
+		"--jsonfile=" + results}, args...)...)
 	gotestsum.Stdin, gotestsum.Stdout, gotestsum.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := gotestsum.Run(); err != nil {
 		return err
@@ -45,17 +46,27 @@ func run(args []string) error {
 	defer file.Close()
 	packages, err := failedOutside(file)
 	if err == nil && len(packages) > 0 {
-		err = fmt.Errorf("failed outside of its tests: %s", strings.Join(packages, ", "))
+		err = fmt.Errorf("failed outside of its tests: %s", strings.Join(packages, "\n"))
 	}
 	return err
 }
 
-// result is the end of a test, or of a package if Test is empty (go doc test2json).
-type result struct{ Action, Package, Test string }
+// result is a line of output or the end of a test, or of a package if Test is empty (go doc test2json).
+type result struct{ Action, Package, Test, Output string }
 
-// failedOutside lists the packages that failed in a run without a failed test.
+// packageRun is one run of a package.
+type packageRun struct {
+	failed bool     // one of its tests has failed
+	said   []string // its last lines outside of its tests
+}
+
+// maxLines is how much of a package's output is repeated: the stacks of a few goroutines.
+const maxLines = 100
+
+// failedOutside returns the packages that failed in a run without a failed test, each with what it said outside of its
+// tests in that run.
 func failedOutside(results io.Reader) (packages []string, err error) {
-	failed := map[string]bool{} // package -> one of its tests has failed in this run
+	runs := map[string]packageRun{}
 	for decoder := json.NewDecoder(results); ; {
 		var r result
 		switch err := decoder.Decode(&r); {
@@ -63,13 +74,20 @@ func failedOutside(results io.Reader) (packages []string, err error) {
 			return packages, nil
 		case err != nil:
 			return packages, err
-		case r.Test != "":
-			failed[r.Package] = failed[r.Package] || r.Action == "fail"
-		default:
-			if r.Action == "fail" && !failed[r.Package] {
-				packages = append(packages, r.Package)
-			}
-			failed[r.Package] = false
 		}
+		current := runs[r.Package]
+		switch {
+		case r.Test != "":
+			current.failed = current.failed || r.Action == "fail"
+		case r.Action == "output":
+			current.said = append(current.said, r.Output)
+			current.said = current.said[max(0, len(current.said)-maxLines):]
+		case r.Action == "fail" && !current.failed:
+			packages = append(packages, r.Package+"\n"+strings.Join(current.said, ""))
+			current = packageRun{}
+		case r.Action == "fail" || r.Action == "pass":
+			current = packageRun{}
+		}
+		runs[r.Package] = current
 	}
 }

@@ -48,8 +48,9 @@ func TestRun(t *testing.T) {
 			fails: "exit status 1"},
 		"TestMain fails once": {test: `func TestMain(m *testing.M) { if once() { os.Exit(1) }; m.Run() }; func TestA(*testing.T) {}`,
 			fails: "failed outside of its tests: example.org/x"},
-		"TestMain fails once afterwards": {test: `func TestMain(m *testing.M) { m.Run(); if once() { os.Exit(1) } }; func TestA(*testing.T) {}`,
-			fails: "failed outside of its tests: example.org/x"},
+		"TestMain fails once afterwards": {
+			test:  `func TestMain(m *testing.M) { m.Run(); if once() { println("a leak"); os.Exit(1) } }; func TestA(*testing.T) {}`,
+			fails: "failed outside of its tests: example.org/x\nPASS\na leak\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

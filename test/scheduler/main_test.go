@@ -4,24 +4,18 @@ package scheduler
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/controllers/floatinggate"
@@ -30,6 +24,7 @@ import (
 	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/test/kubeapiserver"
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
@@ -44,81 +39,29 @@ var (
 	kubeconfig string
 )
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	log := logr.Discard()
-	if testing.Verbose() {
-		log = zap.New(zap.UseDevMode(true))
-	}
-	ctrl.SetLogger(log)
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "scheduler:", err)
-		os.Exit(1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { kubeapiserver.Main(m, kubeapiserver.Options{Definitions: true}, prepare) }
 
-func run(m *testing.M) (code int, err error) {
-	if programs, err = tools.DefaultCache(); err != nil {
-		return 0, err
+func prepare(ctx context.Context, server *kubeapiserver.Server) error {
+	admin, programs = server.Config, server.Programs
+	if err := install(ctx, server); err != nil {
+		return err
 	}
-	assets, err := programs.Envtest()
-	if err != nil {
-		return 0, err
-	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets, ErrorIfCRDPathMissing: true,
-		CRDDirectoryPaths: []string{"../../config/crd/bases", "../../config/crd/external"}}
-	if admin, err = environment.Start(); err != nil {
-		return 0, errors.Join(fmt.Errorf("start the API server: %w", err), environment.Stop())
-	}
-	defer func() { err = errors.Join(err, environment.Stop()) }()
-	admin.QPS, admin.Burst = 1000, 1000
-	folder, err := os.MkdirTemp("", "weft-scheduler-")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(folder)
-	kubeconfig = filepath.Join(folder, "scheduler.kubeconfig")
-	if err := install(environment, folder); err != nil {
-		return 0, err
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
 	if err := runOperator(ctx); err != nil {
-		return 0, err
+		return err
 	}
-	if err := createNodes(ctx); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+	return createNodes(ctx)
 }
 
 // install applies the manifests, and writes the kubeconfig of kube-schedulers.
-func install(environment *envtest.Environment, folder string) error {
-	user, err := environment.ControlPlane.AddUser(envtest.User{Name: "system:kube-scheduler"}, nil)
+func install(ctx context.Context, server *kubeapiserver.Server) (err error) {
+	if kubeconfig, err = server.Kubeconfig("system:kube-scheduler"); err != nil {
+		return err
+	}
+	own, err := server.Kubeconfig("admin", "system:masters")
 	if err != nil {
 		return err
 	}
-	text, err := user.KubeConfig()
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(kubeconfig, text, 0o600); err != nil {
-		return err
-	}
-	own := filepath.Join(folder, "admin.kubeconfig")
-	master, err := environment.ControlPlane.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, nil)
-	if err != nil {
-		return err
-	}
-	if text, err = master.KubeConfig(); err != nil {
-		return err
-	}
-	if err := os.WriteFile(own, text, 0o600); err != nil {
-		return err
-	}
-	apply := exec.CommandContext(context.Background(), programs.Bin("kubectl"), "--kubeconfig", own, "apply", "--server-side",
+	apply := exec.CommandContext(ctx, programs.Bin("kubectl"), "--kubeconfig", own, "apply", "--server-side",
 		"--force-conflicts", "-f", "../../dist/weft.yaml", "-f", "../../dist/scheduler.yaml")
 	if text, err := apply.CombinedOutput(); err != nil {
 		return fmt.Errorf("apply the manifests: %w: %s", err, text)

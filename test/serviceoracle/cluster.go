@@ -15,11 +15,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/kubeapiserver"
 )
 
 // cluster is a real API server, and kube-proxy on node n1.
@@ -47,29 +45,19 @@ conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeou
 // startCluster starts etcd, the API server and kube-proxy. The nodes must exist before kube-proxy starts, because it reads
 // its own addresses only once.
 func startCluster(ctx context.Context, nodes []*corev1.Node) (c *cluster, err error) {
-	programs, err := tools.DefaultCache()
+	server, err := kubeapiserver.Start(kubeapiserver.Options{Flags: map[string]string{
+		"service-cluster-ip-range": serviceNetworks, "service-node-port-range": "30000-39999"}})
 	if err != nil {
 		return nil, err
 	}
-	assets, err := programs.Envtest()
-	if err != nil {
-		return nil, err
-	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets}
-	server := environment.ControlPlane.GetAPIServer().Configure()
-	server.Set("service-cluster-ip-range", serviceNetworks).Set("service-node-port-range", "30000-39999")
-	config, err := environment.Start()
-	c = &cluster{stop: environment.Stop}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start the API server: %w", err), c.stop())
-	}
+	c = &cluster{stop: server.Stop}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.stop())
 		}
 	}()
-	config.QPS, config.Burst = 10000, 10000
-	if c.api, err = client.New(config, client.Options{}); err != nil {
+	server.Config.QPS, server.Config.Burst = 10000, 10000
+	if c.api, err = client.New(server.Config, client.Options{}); err != nil {
 		return nil, err
 	}
 	for _, node := range nodes {
@@ -82,27 +70,23 @@ func startCluster(ctx context.Context, nodes []*corev1.Node) (c *cluster, err er
 			return nil, err
 		}
 	}
-	user, err := environment.AddUser(envtest.User{Name: "kube-proxy", Groups: []string{"system:masters"}}, config)
-	if err != nil {
-		return nil, err
-	}
-	return c, c.startProxy(programs, user, config)
+	return c, c.startProxy(server)
 }
 
 // startProxy starts kube-proxy, which ends with the tests.
-func (c *cluster) startProxy(programs tools.Cache, user *envtest.AuthenticatedUser, config *rest.Config) error {
+func (c *cluster) startProxy(server *kubeapiserver.Server) error {
 	folder, err := os.MkdirTemp("", "kube-proxy")
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := user.KubeConfig()
+	access, err := server.Kubeconfig("kube-proxy", "system:masters")
 	if err != nil {
-		return fmt.Errorf("kube-proxy's access to %s: %w", config.Host, err)
+		return err
 	}
-	access, settings := filepath.Join(folder, "kubeconfig"), filepath.Join(folder, "config.yaml")
+	settings := filepath.Join(folder, "config.yaml")
 	c.log = filepath.Join(folder, "log")
 	text := fmt.Sprintf(proxyConfig, ownNode, access, podNetworks)
-	if err := errors.Join(os.WriteFile(access, kubeconfig, 0o600), os.WriteFile(settings, []byte(text), 0o600)); err != nil {
+	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
 		return err
 	}
 	log, err := os.Create(c.log)
@@ -110,7 +94,7 @@ func (c *cluster) startProxy(programs tools.Cache, user *envtest.AuthenticatedUs
 		return err
 	}
 	defer log.Close()
-	c.proxy = exec.Command(programs.Bin("kube-proxy"), "--config", settings)
+	c.proxy = exec.Command(server.Programs.Bin("kube-proxy"), "--config", settings)
 	c.proxy.Stdout, c.proxy.Stderr = log, log
 	c.proxy.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := c.proxy.Start(); err != nil {

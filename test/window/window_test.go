@@ -20,10 +20,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/weft-network/weft/controllers"
-	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/kubeapiserver"
 )
 
 const (
@@ -49,31 +48,6 @@ func (a *arrivals) of(name string) chan time.Time {
 		a.wait[name] = make(chan time.Time, 1)
 	}
 	return a.wait[name]
-}
-
-// apiServer starts a real API server.
-func apiServer(t *testing.T) *rest.Config {
-	t.Helper()
-	programs, err := tools.DefaultCache()
-	if err != nil {
-		t.Fatal(err)
-	}
-	assets, err := programs.Envtest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets}
-	config, err := environment.Start()
-	if err != nil {
-		t.Fatalf("start the API server: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := environment.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	config.QPS, config.Burst = 1000, 1000
-	return config
 }
 
 // operatorCache is a cache like the operator's, with policies and pods.
@@ -199,7 +173,7 @@ func TestWindow(t *testing.T) {
 			t.Fatalf("%s %q: %v", tries, text, err)
 		}
 	}
-	config := apiServer(t)
+	config := kubeapiserver.New(t, kubeapiserver.Options{}).Config
 	api, err := client.New(config, client.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -631,20 +631,39 @@ type Refusals struct {
 	// total is the number of objects.
 	Total int32 `json:"total"`
 
-	// first lists some of them, by kind, namespace and name, at most 50.
+	// reasons counts them by kind and reason, the most frequent first. An object with two reasons counts as the first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Reasons []RefusedReason `json:"reasons,omitempty"`
+
+	// first lists some of them, at most 50: of each reason the first by kind, namespace and name, then the others.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	First []Refusal `json:"first,omitempty"`
 }
 
-// MaxRefusals is the maximum length of the list in ClusterNetwork's status.
+// MaxRefusals is the maximum length of the lists in ClusterNetwork's status.
 const MaxRefusals = 50
+
+// RefusedReason counts the objects of a kind that wait for one reason.
+type RefusedReason struct {
+	// kind is "Pod", "Service" or "Network".
+	Kind string `json:"kind"`
+	// reason is the reason of the objects' condition.
+	Reason string `json:"reason"`
+	// total is the number of objects.
+	Total int32 `json:"total"`
+}
 
 // Refusal is an object that requests what it cannot have, or waits for it.
 type Refusal struct {
 	// object is "Pod/demo/web", "Service/demo/web" or "Network/blue".
 	Object string `json:"object"`
+	// reason is the reason of the object's condition.
+	// +optional
+	Reason string `json:"reason,omitempty"`
 	// message is the message of the object's condition, and the next step.
 	Message string `json:"message"`
 }

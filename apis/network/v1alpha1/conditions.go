@@ -52,9 +52,13 @@ const (
 	// PodPortReady of a Pod: false while the database refuses its port. A pod whose port was never refused does not
 	// have it.
 	PodPortReady corev1.PodConditionType = GroupName + "/PortReady"
+	// PodRequestsGranted of a Pod with a node: false while Weft cannot give the pod an address, or what else its annotations
+	// request of the pod network: addresses of an IPPool, a MAC, limits of bandwidth, random host ports. The message says why.
+	// A pod without an address waits. A pod whose requests were all granted at once does not have the condition.
+	PodRequestsGranted corev1.PodConditionType = GroupName + "/RequestsGranted"
 	// PodHostPortsReady of a Pod: false while the pod requests a host port that is reserved, is the node port of a
-	// service or is the random host port of another pod. The message names each such port. The pod's other host ports
-	// work. A pod that never requested such a port does not have the condition.
+	// service or is the random host port of another pod, or that cannot be read. The message names each such port. The
+	// pod's other host ports work. A pod that never requested such a port does not have the condition.
 	PodHostPortsReady corev1.PodConditionType = GroupName + "/HostPortsReady"
 	// PodNetworksAllocated of a Pod: false while the operator cannot give the pod what it requests of a Network; the
 	// message names each request and why. The pod's other networks work. A pod whose requests were all granted does
@@ -63,9 +67,9 @@ const (
 	// PodNetworksAttached of a Pod: false while its node cannot attach or detach a network of the running pod; the
 	// message names each. A pod whose networks were all attached at once does not have it.
 	PodNetworksAttached corev1.PodConditionType = GroupName + "/NetworksAttached"
-	// ServiceAddressesReady of a Service: false while the service requests a reserved address or node port. The
-	// message names each of them. The service's other addresses work. A service that never requested a reserved one
-	// does not have the condition.
+	// ServiceAddressesReady of a Service: false while the service requests an address or node port that is reserved, or that
+	// another service has. The message names each of them. The service's other addresses work. A service that never lacked
+	// one does not have the condition.
 	ServiceAddressesReady = GroupName + "/AddressesReady"
 )
 
@@ -85,9 +89,9 @@ const ReasonDefinitionExists = "DefinitionExists"
 // their interfaces. The message names the namespaces.
 const ReasonNamespacesInUse = "NamespacesInUse"
 
-// Reasons of PodNetworksAllocated and PodNetworksAttached.
+// Reasons of PodNetworksAllocated, PodNetworksAttached, PodRequestsGranted and PodHostPortsReady.
 const (
-	// ReasonInvalidRequest: the pod's annotation cannot be read.
+	// ReasonInvalidRequest: the pod's annotation, or a host port of its spec, cannot be read.
 	ReasonInvalidRequest = "InvalidRequest"
 	// ReasonNotAllocated: a request cannot be granted.
 	ReasonNotAllocated = "NotAllocated"
@@ -122,7 +126,7 @@ const (
 	ReasonPodsOutdated = "PodsOutdated"
 	// ReasonSubnetsExhausted: no pod subnet is left for a node; append an entry to clusterNetwork.
 	ReasonSubnetsExhausted = "SubnetsExhausted"
-	// ReasonAddressesExhausted: no pod address is left.
+	// ReasonAddressesExhausted: no pod address is left. Of a Pod: none of its node.
 	ReasonAddressesExhausted = "AddressesExhausted"
 	// ReasonIPv4Exhausted of SubnetsFull: no IPv4 address is left.
 	ReasonIPv4Exhausted = "IPv4Exhausted"
@@ -207,7 +211,7 @@ const (
 	// GatewayReady: no link leads outside, or OVN cannot use it.
 	ReasonNoUplink = "NoUplink"
 	// ReasonAddressConflict: an address belongs to another node; the message names both nodes. Of a Network: an attached pod has the
-	// address of a machine on the segment; the message names both.
+	// address of a machine on the segment; the message names both. Of a Service: another service has its address.
 	ReasonAddressConflict = "AddressConflict"
 	// ReasonUplinkWaiting: the node's link must be moved onto an Open vSwitch bridge, but it is not the node's turn.
 	ReasonUplinkWaiting = "UplinkWaiting"

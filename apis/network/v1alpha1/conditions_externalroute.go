@@ -7,4 +7,6 @@ const (
 	// ReasonNextHopsUnusable: some routers cannot be used; the message names them. Of
 	// GatewayReady: a next hop of spec.gateway is not used, because the node's link does not reach it.
 	ReasonNextHopsUnusable = "NextHopsUnusable"
+	// ReasonNextHopsDown: watched routers do not answer; the message names them, and the nodes that they do not answer.
+	ReasonNextHopsDown = "NextHopsDown"
 )

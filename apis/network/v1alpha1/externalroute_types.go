@@ -108,8 +108,7 @@ type PodNextHops struct {
 
 // ExternalRouteStatus is written by the operator.
 type ExternalRouteStatus struct {
-	// nextHops are the routers that the selected pods use, sorted by address. Whether a router answers by BFD is not in it, because
-	// each node watches on its own.
+	// nextHops are the routers that the selected pods use, sorted by address. A router of down stays in it.
 	// +optional
 	// +listType=map
 	// +listMapKey=address
@@ -123,7 +122,15 @@ type ExternalRouteStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Former []ExternalNextHop `json:"former,omitempty"`
 
-	// conditions: Ready: the selected pods leave by nextHops. The message names the routers that cannot be used, and why.
+	// down lists the routers of nextHops whose BFD sessions are down on some nodes of the default zone. Pods of these nodes do not use them.
+	// +optional
+	// +listType=map
+	// +listMapKey=address
+	// +kubebuilder:validation:MaxItems=64
+	Down []DownNextHop `json:"down,omitempty"`
+
+	// conditions: Ready: the selected pods leave by nextHops. The message names the routers that cannot be used or are down, and why, and
+	// says whether the object selects no pod.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -141,4 +148,11 @@ type ExternalNextHop struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	Pod string `json:"pod,omitempty"`
+}
+
+// DownNextHop is a router that does not answer by BFD.
+type DownNextHop struct {
+	Address IP `json:"address"`
+	// nodes is the number of nodes that it does not answer.
+	Nodes int32 `json:"nodes"`
 }

@@ -18,7 +18,8 @@ const PodFloatingIP = GroupName + "/FloatingIP"
 
 // Reasons of PodFloatingIP.
 const (
-	// ReasonAddressUnavailable: no node carries an address that the gated pod can get.
+	// ReasonAddressUnavailable: no node carries an address that the gated pod can get. Of PodRequestsGranted: the IPPool
+	// cannot give the pod an address, or the pod cannot have the address that it requests.
 	ReasonAddressUnavailable = "AddressUnavailable"
 	// ReasonAddressFreed: an address that the pod can get was released.
 	ReasonAddressFreed = "AddressFreed"

@@ -12,6 +12,10 @@ const ReservedLabel = GroupName + "/reserved"
 // PoolLabel of a FloatingIP is the name of its IPPool.
 const PoolLabel = GroupName + "/ip-pool"
 
+// PoolNetworkLabel of a FloatingIP is the Network of its IPPool, or empty for a pool without one. It says after the pool was
+// deleted on which Network the address still is.
+const PoolNetworkLabel = GroupName + "/ip-pool-network"
+
 // HistoryLength is how many earlier holders a FloatingIP remembers.
 const HistoryLength = 16
 

@@ -99,6 +99,9 @@ type IPPoolRange struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=79
 	// +kubebuilder:validation:XValidation:rule="isIP(self) || isCIDR(self) || self.split('-').size() == 2 && self.split('-').all(a, isIP(a.trim()))",messageExpression="'\"' + self + '\" is not an address, a CIDR, or the first and the last address with a dash between'"
+	// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",messageExpression="self + ' has host bits set: a CIDR is the first address of its network and the prefix length'",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="self.split('-').size() != 2 || !self.split('-').all(a, isIP(a.trim())) || ip(self.split('-')[0].trim()).family() == ip(self.split('-')[1].trim()).family()",messageExpression="self + ': the first and the last address are of different families'",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="self.contains(':') || self.split('-').size() != 2 || !self.split('-').all(a, isIP(a.trim())) || int(self.split('-')[0].trim().split('.')[0]) * 16777216 + int(self.split('-')[0].trim().split('.')[1]) * 65536 + int(self.split('-')[0].trim().split('.')[2]) * 256 + int(self.split('-')[0].trim().split('.')[3]) <= int(self.split('-')[1].trim().split('.')[0]) * 16777216 + int(self.split('-')[1].trim().split('.')[1]) * 65536 + int(self.split('-')[1].trim().split('.')[2]) * 256 + int(self.split('-')[1].trim().split('.')[3])",messageExpression="self + ': the last address is before the first'",reason=FieldValueInvalid
 	Addresses string `json:"addresses"`
 
 	// nodeSelector selects the nodes whose pods can have the addresses, as a segment of the data centre may reach only

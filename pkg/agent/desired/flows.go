@@ -122,7 +122,8 @@ func distinct(flows []Flow) []Flow {
 }
 
 // alone returns the flows of a bridge that only OVN uses. They switch normally, but let out packets of the router only
-// with its own MAC and after translation.
+// with its own MAC and after translation. They drop packets from outside to cluster IPs, and packets from clients outside of
+// a service's source ranges.
 func (b ExternalBridge) alone() []Flow {
 	flows := []Flow{{0, 1, "", normal}}
 	if b.Physical == 0 || b.Patch == 0 {
@@ -131,7 +132,34 @@ func (b ExternalBridge) alone() []Flow {
 	in := from(b.Patch)
 	flows = append(flows, Flow{0, 100, in + ",dl_src=" + b.MAC, output(b.Physical)}, Flow{0, 90, in, drop},
 		Flow{0, 50, from(b.Physical) + ",dl_dst=" + b.MAC, output(b.Patch)})
+	for _, network := range b.Services {
+		f := familyOf(network.Addr())
+		flows = append(flows, Flow{0, 60, fmt.Sprintf("%s,%s,%s=%s", from(b.Physical), f.ip, f.destination, network), drop})
+	}
+	for _, f := range b.Frontends {
+		flows = append(flows, b.limited(f)...)
+	}
 	return slices.Concat(flows, b.hide(in, output(b.Physical)), b.silence(in), b.tooBig())
+}
+
+// limited drops packets to a service from clients outside of its ranges, without conntrack. Later fragments have no ports and pass, but
+// OVN never completes their datagrams.
+func (b ExternalBridge) limited(f Frontend) (flows []Flow) {
+	if f.Sources == nil || f.IsClusterIP {
+		return nil
+	}
+	for _, address := range f.At(b.Ports) {
+		family := familyOf(address)
+		match := fmt.Sprintf("%s,%s,%s=%s,nw_proto=%d,tp_dst=%d", from(b.Physical), family.ip, family.destination, address,
+			protocolNumber[f.Protocol], f.Port)
+		flows = append(flows, Flow{0, 70, match, drop})
+		for _, source := range f.Sources {
+			if source.Addr().Is4() == address.Is4() {
+				flows = append(flows, Flow{0, 80, fmt.Sprintf("%s,dl_dst=%s,%s=%s", match, b.MAC, family.source, source), output(b.Patch)})
+			}
+		}
+	}
+	return flows
 }
 
 // hide drops packets to service networks and packets with untranslated addresses, and lets out packets with routed addresses.

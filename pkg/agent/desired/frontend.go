@@ -74,9 +74,7 @@ func Frontends(service facts.Service, place Place) (found []Frontend) {
 			if !vip.OnNode() {
 				f.Address = vip.Addr()
 			}
-			if f.IsClusterIP = vip.Addr() == clusterIP; !f.IsClusterIP && vip.Limited {
-				f.Sources = service.Sources
-			}
+			f.IsClusterIP, f.Sources = vip.Addr() == clusterIP, service.SourcesAt(vip)
 			outside := fromOutside(port, vip)
 			f.Local = outside == facts.FromLocal && !f.IsClusterIP
 			c := chooser{place: place, port: &port, frontend: &f, sticky: service.AffinityTimeout > 0}

@@ -538,17 +538,33 @@ func TestTheHostServesWhereTheRouterDoesNot(t *testing.T) {
 	}
 }
 
-// A bridge that only OVN uses lets out translated packets with the router's MAC, and nothing else of the router.
+// A bridge that only OVN uses lets out translated packets with the router's MAC, and nothing else of the router. It drops packets
+// from outside to cluster IPs, and from clients outside of a service's source ranges.
 func TestALinkOfItsOwn(t *testing.T) {
+	limited := func(port uint16, sources ...netip.Prefix) desired.Frontend {
+		return desired.Frontend{Address: netip.MustParseAddr("192.0.2.80"), Port: port, Protocol: corev1.ProtocolTCP,
+			Sources: append([]netip.Prefix{}, sources...)}
+	}
 	b := desired.ExternalBridge{
 		Alone: true, Physical: 1, Patch: 2, MAC: "02:00:00:18:00:11", Hidden: nets("10.244.0.0/16"), Services: nets("10.96.0.0/16"),
-		Frontends: usable(loadBalancer()), Silent: addrs("172.18.0.201", "fd00:18::201"),
+		Frontends: append(usable(loadBalancer()), limited(80, nets("203.0.113.0/24", "2001:db8::/64")...), limited(81)),
+		Silent:    addrs("172.18.0.201", "fd00:18::201"),
 	}
 	want := []desired.Flow{
 		{Priority: 1, Actions: "NORMAL"},
 		{Priority: 100, Match: "in_port=2,dl_src=02:00:00:18:00:11", Actions: "output:1"},
 		{Priority: 90, Match: "in_port=2", Actions: "drop"},
 		{Priority: 50, Match: "in_port=1,dl_dst=02:00:00:18:00:11", Actions: "output:2"},
+		{Priority: 60, Match: "in_port=1,ip,nw_dst=10.96.0.0/16", Actions: "drop"},
+		{Priority: 70, Match: "in_port=1,ip,nw_dst=198.51.100.7,nw_proto=6,tp_dst=80", Actions: "drop"},
+		{Priority: 80, Match: "in_port=1,ip,nw_dst=198.51.100.7,nw_proto=6,tp_dst=80,dl_dst=02:00:00:18:00:11,nw_src=198.51.100.0/24",
+			Actions: "output:2"},
+		{Priority: 80, Match: "in_port=1,ip,nw_dst=198.51.100.7,nw_proto=6,tp_dst=80,dl_dst=02:00:00:18:00:11,nw_src=203.0.113.9/32",
+			Actions: "output:2"},
+		{Priority: 70, Match: "in_port=1,ip,nw_dst=192.0.2.80,nw_proto=6,tp_dst=80", Actions: "drop"},
+		{Priority: 80, Match: "in_port=1,ip,nw_dst=192.0.2.80,nw_proto=6,tp_dst=80,dl_dst=02:00:00:18:00:11,nw_src=203.0.113.0/24",
+			Actions: "output:2"},
+		{Priority: 70, Match: "in_port=1,ip,nw_dst=192.0.2.80,nw_proto=6,tp_dst=81", Actions: "drop"},
 		{Priority: 109, Match: "in_port=2,ip,nw_dst=10.96.0.0/16", Actions: "drop"},
 		{Priority: 105, Match: "in_port=2,ip,nw_src=10.244.0.0/16", Actions: "drop"},
 		{Priority: 107, Match: "in_port=2,arp,arp_spa=172.18.0.201", Actions: "drop"},

@@ -67,10 +67,11 @@ type Networks struct {
 	done map[string]string // logical port -> the generation of requests that its sandbox has
 }
 
-// New returns Networks that attach nothing before Ports is set.
-func New(o Options) *Networks {
+// New returns Networks whose queue ends with ctx, also if Run is never called.
+func New(ctx context.Context, o Options) *Networks {
 	retries := workqueue.NewTypedItemExponentialFailureRateLimiter[string](trigger.FirstRetry, trigger.LastRetry)
 	queue := workqueue.NewTypedRateLimitingQueue(retries)
+	context.AfterFunc(ctx, queue.ShutDown)
 	return &Networks{Options: o, queue: queue, done: map[string]string{}}
 }
 

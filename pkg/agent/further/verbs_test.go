@@ -79,7 +79,7 @@ func TestAPluginThatIsNotReadyIsNotCalled(t *testing.T) {
 
 func TestCheckOfDelegates(t *testing.T) {
 	d, calls, fail := scripted(t)
-	n := New(Options{Delegates: d})
+	n := New(t.Context(), Options{Delegates: d})
 	sandbox := attach.Sandbox{Namespace: "demo", Pod: "web", ContainerID: "c1", NetNS: "/run/netns/none"}
 	for ifName, version := range map[string]string{"net1": "1.1.0", "old": "0.3.1"} {
 		if err := d.add(t.Context(), sandbox, elementOf(t, d, ifName, version)); err != nil {
@@ -105,7 +105,7 @@ func TestCheckOfDelegates(t *testing.T) {
 // GC names exactly what Weft has, and what a sandbox left is deleted before.
 func TestGCOfDelegates(t *testing.T) {
 	d, calls, _ := scripted(t)
-	n := New(Options{Delegates: d, Attachments: &attach.Attachments{}, Turns: cniserver.NewTurns()})
+	n := New(t.Context(), Options{Delegates: d, Attachments: &attach.Attachments{}, Turns: cniserver.NewTurns()})
 	for _, container := range []string{"c1", "c2"} {
 		sandbox := attach.Sandbox{Namespace: "demo", Pod: container, ContainerID: container, NetNS: "/run/netns/none"}
 		if err := d.add(t.Context(), sandbox, elementOf(t, d, "net1", "1.1.0")); err != nil {

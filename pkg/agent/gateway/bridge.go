@@ -42,12 +42,15 @@ func (r *Gateway) findOutside(
 	if err != nil {
 		// Only a link that was moved, or is being moved, may be there again after a move.
 		req := r.uplinkRequest(node, spec, spec.Gateway.Interface)
-		if r.uplinks.isMoved(req.Interface) || spec.Gateway.Move == moveOf(req) {
+		if r.uplinks.isAway(req.Interface) || r.uplinks.isMoved(req.Interface) || spec.Gateway.Move == moveOf(req) {
 			err = cmp.Or(r.move(spec, req), err)
 		}
 		return externalBridge{}, link, err
 	}
 	row, err := r.bridgeOf(ctx, link.Name)
+	if r.uplinks.isAway(link.Name) {
+		err = errNoBridge // the rows are left from before
+	}
 	if errors.Is(err, errNoBridge) {
 		if err := r.move(spec, r.uplinkRequest(node, spec, link.Name)); err != nil && !errors.Is(err, errNoBridge) {
 			return externalBridge{}, link, fmt.Errorf("link %s: %w", link.Name, err)

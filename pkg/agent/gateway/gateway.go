@@ -14,6 +14,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/attach"
 	"github.com/weft-network/weft/pkg/agent/bindings"
+	"github.com/weft-network/weft/pkg/agent/daemon"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
 	"github.com/weft-network/weft/pkg/agent/nftables"
@@ -34,7 +35,8 @@ import (
 type Gateway struct {
 	Node        string
 	Datapath    networkv1alpha1.DatapathType
-	OVS         *ovndb.Engine // of the Open_vSwitch database
+	OVS         *ovndb.Engine  // of the Open_vSwitch database
+	Switch      *daemon.Daemon // ovs-vswitchd
 	Bindings    *bindings.Bindings
 	Attachments *attach.Attachments
 	Sandboxes   *attach.Sandboxes // nil: no sandbox counts as lost
@@ -183,7 +185,7 @@ func (r *Gateway) Apply(
 		stage.Reason = networkv1alpha1.ReasonWaitingForSpec
 		stage.Err = errors.New("the operator has not said how this node reaches the outside")
 	case !ok:
-		stage.Reason, stage.Err = networkv1alpha1.ReasonDatabaseUnavailable, errors.New("Open vSwitch does not answer")
+		stage.Reason, stage.Err = networkv1alpha1.ReasonDatabaseUnavailable, r.noSwitch()
 	case !r.Services.isRead():
 		stage.Reason, stage.Err = networkv1alpha1.ReasonNotReady, errors.New("the services are not read yet")
 	case !r.readHostPorts():

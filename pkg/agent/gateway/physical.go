@@ -43,7 +43,7 @@ func (r *Gateway) ApplyPhysical(
 	case spec.NodeID == 0: // a missing spec must not take the links off their bridges
 		stage.Reason, stage.Err = networkv1alpha1.ReasonWaitingForSpec, errors.New("the operator has not given this node an ID yet")
 	case !ok: // the status keeps its last data, because pods of the node work as before
-		stage.Reason, stage.Err = networkv1alpha1.ReasonDatabaseUnavailable, errors.New("Open vSwitch does not answer")
+		stage.Reason, stage.Err = networkv1alpha1.ReasonDatabaseUnavailable, r.noSwitch()
 	default:
 		stage.Reason, stage.Err = r.connectAll(ctx, node, spec, ovs.ExternalIDs, status)
 	}
@@ -177,6 +177,11 @@ func (r *Gateway) connectLink(node *corev1.Node, spec networkv1alpha1.NodeNetwor
 	for _, b := range r.uplinks.bridges() {
 		if b.Interface == link && r.isWhole(b) {
 			return b.Name, nil
+		}
+	}
+	if r.uplinks.isAway(link) {
+		if err := r.switchAway(); err != nil {
+			return "", err
 		}
 	}
 	req := r.uplinkRequest(node, spec, link)

@@ -26,6 +26,7 @@ import (
 const (
 	eventMoved      = "UplinkMoved"
 	eventRolledBack = "UplinkRolledBack"
+	eventAway       = "UplinkWithoutSwitch"
 )
 
 // RetryMove is the time after which a failed move is tried again. An attempt reads the whole Open_vSwitch database.
@@ -38,6 +39,12 @@ var errWaiting = errors.New("it waits for its turn to be moved onto an Open vSwi
 
 // errMoving means that a link is being moved.
 var errMoving = errors.New("it is being moved onto an Open vSwitch bridge")
+
+// errDatabaseAway and errSwitchAway mean that a moved link has its addresses back, and which part of Open vSwitch does not run.
+var (
+	errDatabaseAway = errors.New("it has its addresses and routes back until Open vSwitch's database answers")
+	errSwitchAway   = errors.New("it has its addresses and routes back until ovs-vswitchd runs")
+)
 
 // uplinks moves the node's link onto a bridge in the background. A move takes up to a minute, which must not delay the node's
 // other stages.
@@ -58,17 +65,45 @@ type failure struct {
 }
 
 // move requests the node's turn from the operator and moves the link when the operator permits it. A moved link that has
-// lost its bridge is moved at once, because the node may have no connection to the operator.
+// lost its bridge is moved at once, because the node may have no connection to the operator. So is a link that had its addresses back
+// while Open vSwitch did not run.
 func (r *Gateway) move(spec networkv1alpha1.NodeNetworkSpec, req uplink.Request) error {
 	if r.uplinks.mover == nil {
 		return errNoBridge
 	}
+	away := cmp.Or(req.Uplink, networkv1alpha1.UplinkBridge) == networkv1alpha1.UplinkBridge &&
+		slices.ContainsFunc(r.uplinks.away(), func(b uplink.Bridge) bool { return !b.Physical && concerns(b, req.Interface) })
+	if away {
+		if err := r.switchAway(); err != nil {
+			return err
+		}
+	}
 	wanted := moveOf(req)
 	r.request(wanted)
-	if spec.Gateway.Move != wanted && !r.uplinks.isMoved(req.Interface) {
+	if spec.Gateway.Move != wanted && !away && !r.uplinks.isMoved(req.Interface) {
 		return errWaiting
 	}
 	return r.uplinks.ensure(r.Running, req)
+}
+
+// switchAway returns errDatabaseAway or errSwitchAway if Open vSwitch does not run. A move would fail, and not be repeated.
+func (r *Gateway) switchAway() error {
+	if !r.OVS.Connected() {
+		return errDatabaseAway
+	}
+	if _, err := r.Switch.State(); err != nil {
+		return fmt.Errorf("%w: %w", errSwitchAway, err)
+	}
+	return nil
+}
+
+// noSwitch returns the error of a stage without Open vSwitch's database. It names the links that have their addresses back.
+func (r *Gateway) noSwitch() error {
+	err := errors.New("Open vSwitch does not answer")
+	for _, b := range r.uplinks.away() {
+		err = fmt.Errorf("%w; link %s: %w", err, b.Interface, errDatabaseAway)
+	}
+	return err
 }
 
 // request requests a move of a link, unless this reconciliation requests another one already.
@@ -90,9 +125,26 @@ func (u *uplinks) bridges() []uplink.Bridge {
 
 // isMoved reports whether the link, or the link of a bridge with that name, was moved. The empty name matches any link.
 func (u *uplinks) isMoved(name string) bool {
-	return slices.ContainsFunc(u.bridges(), func(b uplink.Bridge) bool {
-		return !b.Physical && (name == "" || name == b.Name || name == b.Interface)
-	})
+	return slices.ContainsFunc(u.bridges(), func(b uplink.Bridge) bool { return !b.Physical && concerns(b, name) })
+}
+
+// away returns the bridges of links that have their addresses back until Open vSwitch runs. An unreadable ledger counts as absent.
+func (u *uplinks) away() []uplink.Bridge {
+	if u.mover == nil {
+		return nil
+	}
+	found, _ := u.mover.Away()
+	return found
+}
+
+// isAway is as isMoved, for links that have their addresses back until Open vSwitch runs.
+func (u *uplinks) isAway(name string) bool {
+	return slices.ContainsFunc(u.away(), func(b uplink.Bridge) bool { return concerns(b, name) })
+}
+
+// concerns reports whether a name is that of a bridge or its link, or empty.
+func concerns(b uplink.Bridge, name string) bool {
+	return name == "" || name == b.Name || name == b.Interface
 }
 
 // ensure starts to move the link. It returns errMoving until there is an outcome, and then the error of the move. After
@@ -178,7 +230,7 @@ func (r *Gateway) takeBack(node *corev1.Node, spec networkv1alpha1.NodeNetworkSp
 
 // isNamed reports whether a gateway's interface is a bridge or its link.
 func isNamed(gateway networkv1alpha1.NodeGateway, b uplink.Bridge) bool {
-	return gateway.Interface == b.Interface || gateway.Interface == b.Name
+	return gateway.Interface != "" && concerns(b, gateway.Interface)
 }
 
 // restore restores a link that was moved, unless a router is connected with it. It returns errMoving until there is an outcome.
@@ -228,6 +280,10 @@ func (u *uplinks) linkOf(bridge string) string {
 // reasonOfOutside returns the condition's reason while no bridge leads outside.
 func reasonOfOutside(err error) string {
 	switch {
+	case errors.Is(err, errDatabaseAway):
+		return networkv1alpha1.ReasonDatabaseUnavailable
+	case errors.Is(err, errSwitchAway):
+		return networkv1alpha1.ReasonSwitchUnavailable
 	case errors.Is(err, errWaiting):
 		return networkv1alpha1.ReasonUplinkWaiting
 	case errors.Is(err, errMoving):
@@ -243,10 +299,10 @@ func reasonOfOutside(err error) string {
 }
 
 // MoveEncapsulation moves a link that has an encapsulation address, if the gateway permits it. The node's tunnels
-// need that on the userspace datapath, and the gateway's own stage comes only later. It returns the reason and the error
-// of the caller's stage. missing is the error to return without a move.
+// need that on the userspace datapath, and the gateway's own stage comes only later. A link that was moved before is moved again in any
+// mode. It returns the reason and the error of the caller's stage. missing is the error to return without a move.
 func (r *Gateway) MoveEncapsulation(node *corev1.Node, spec networkv1alpha1.NodeNetworkSpec, link string, missing error) (string, error) {
-	if spec.Gateway.Mode != networkv1alpha1.GatewayShared {
+	if spec.Gateway.Mode != networkv1alpha1.GatewayShared && !r.uplinks.isAway(link) {
 		return networkv1alpha1.ReasonNoUplink, missing
 	}
 	req := r.uplinkRequest(node, spec, link)
@@ -278,10 +334,16 @@ func (r *Gateway) uplinkRequest(node *corev1.Node, spec networkv1alpha1.NodeNetw
 	return req
 }
 
-// ReportMoves returns a function that records an event on the Node for each move and each rollback.
+// ReportMoves returns a function that records an event on the Node for each move, each rollback, and each link that has its addresses
+// back.
 func ReportMoves(recorder events.EventRecorder, node string) func(link, bridge string, err error) {
 	regarding := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node}
 	return func(link, bridge string, err error) {
+		if errors.Is(err, uplink.ErrAway) {
+			recorder.Eventf(regarding, nil, corev1.EventTypeWarning, eventAway, "RestoreUplink",
+				"link %s has the addresses and routes of bridge %s until Open vSwitch runs", link, bridge)
+			return
+		}
 		if err != nil {
 			note := nodeevents.Note(fmt.Errorf("link %s is as before: %w", link, err))
 			recorder.Eventf(regarding, nil, corev1.EventTypeWarning, eventRolledBack, "MoveUplink", "%s", note)

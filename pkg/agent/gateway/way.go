@@ -126,4 +126,7 @@ func fieldOf(gateway networkv1alpha1.NodeGateway) string {
 }
 
 // isUnderWay reports whether a link is on its way to or from a bridge, so that its addresses are missing for a moment only.
-func isUnderWay(err error) bool { return errors.Is(err, errMoving) && !errors.Is(err, errGivesBack) }
+func isUnderWay(err error) bool {
+	away := errors.Is(err, errDatabaseAway) || errors.Is(err, errSwitchAway)
+	return (away || errors.Is(err, errMoving)) && !errors.Is(err, errGivesBack)
+}

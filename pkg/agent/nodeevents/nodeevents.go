@@ -19,12 +19,12 @@ import (
 // Controller is the reportingController of an agent's Events.
 const Controller = "weft-agent"
 
-// NewRecorder returns a recorder of Events from a Node, which writes them while the manager runs.
-func NewRecorder(mgr ctrl.Manager, node string) (events.EventRecorder, error) {
+// NewRecorder returns a recorder of Events from a Node, which writes them while the manager runs, and ends with ctx.
+func NewRecorder(ctx context.Context, mgr ctrl.Manager, node string) (events.EventRecorder, error) {
 	broadcaster := events.NewBroadcaster(NewSink(mgr.GetClient(), node))
+	context.AfterFunc(ctx, broadcaster.Shutdown) // also of a manager that ends before it starts its parts
 	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		defer broadcaster.Shutdown()
-		if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 		<-ctx.Done()

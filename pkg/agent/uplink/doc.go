@@ -15,6 +15,11 @@
 // to this process closes, and at the deadline in any case. The next start of the agent calls Recover before anything
 // else.
 //
+// On the userspace datapath nothing is forwarded while Open vSwitch does not run. After a grace, Watch and Recover give links their
+// addresses and routes back, with the steps of undoing but without the rows. Ensure moves such a link again:
+//
+//	Confirmed ─▶ Open vSwitch is away ─▶ ledger: Undoing ─▶ undo without rows ─▶ ledger: Away ─▶ Ensure ─▶ Moving
+//
 // A ledger is valid for one boot. After a reboot the host has configured its link again, and nothing on the link is
 // Weft's. Undoing then removes only Weft's rows in Open vSwitch, and the next move takes a new snapshot.
 package uplink

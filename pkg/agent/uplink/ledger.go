@@ -30,6 +30,9 @@ const (
 	Undoing Phase = "Undoing"
 	// RolledBack means that the link is restored. Reason has the cause.
 	RolledBack Phase = "RolledBack"
+	// Away means that the link has its addresses and routes until Open vSwitch runs again and the link is moved again. Open vSwitch
+	// may still have the bridge's rows.
+	Away Phase = "Away"
 )
 
 // Ledger is the state that survives a death: all that is needed to finish or to undo a move.
@@ -47,8 +50,12 @@ type Ledger struct {
 	Wanted string `json:"wanted"`
 	// Interrupted is the number of consecutive moves during which the process died.
 	Interrupted int `json:"interrupted,omitempty"`
-	// Reason is the cause of the rollback.
+	// Reason is the cause of the rollback, or why the link has its addresses back.
 	Reason string `json:"reason,omitempty"`
+	// WasAway reports whether the link had, or is being given, its addresses back because Open vSwitch did not run. A failed move
+	// then ends in phase Away. On the disk, phase Away is Undoing with Forget and Given, which former versions finish.
+	WasAway bool `json:"wasAway,omitempty"`
+	Given   bool `json:"given,omitempty"`
 	// Forget makes undo remove the ledger at its end.
 	Forget   bool     `json:"forget,omitempty"`
 	Target   Target   `json:"target"`
@@ -63,7 +70,11 @@ func (f folder) path(link string) string { return filepath.Join(string(f), "upli
 // write returns after the ledger and its directory entry are on the disk.
 func (f folder) write(l *Ledger) error {
 	l.Version = ledgerVersion
-	text, err := json.MarshalIndent(l, "", "  ")
+	disk := *l
+	if l.Phase == Away {
+		disk.Phase, disk.Forget, disk.Given = Undoing, true, true
+	}
+	text, err := json.MarshalIndent(disk, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -107,6 +118,9 @@ func (f folder) read(link string) (*Ledger, error) {
 	if l.Version != ledgerVersion || l.Snapshot.Link != link {
 		return nil, fmt.Errorf("ledger %s: version %d of link %q; this program supports version %d",
 			f.path(link), l.Version, l.Snapshot.Link, ledgerVersion)
+	}
+	if l.Given {
+		l.Phase, l.Forget, l.Given = Away, false, false
 	}
 	return l, nil
 }

@@ -70,6 +70,9 @@ func (m *Mover) move(ctx context.Context, sw *rows, l *Ledger, req Request) (Bri
 	m.cfg.Log.Info("moving a link onto its bridge", "link", s.Link, "bridge", l.Target.Bridge, "deadline", l.Deadline)
 	if err := m.try(ctx, sw, l, expected); err != nil {
 		m.cfg.Log.Info("the move of a link failed; rolling back", "link", s.Link, "reason", err.Error())
+		if l.WasAway && m.runs(l) {
+			l.Interrupted++
+		}
 		if undoErr := m.undo(ctx, sw, l, l.BootID, err.Error()); undoErr != nil {
 			return Bridge{}, undoErr
 		}
@@ -77,6 +80,13 @@ func (m *Mover) move(ctx context.Context, sw *rows, l *Ledger, req Request) (Bri
 	}
 	m.cfg.Report(s.Link, l.Target.Bridge, nil)
 	return bridgeOf(l), nil
+}
+
+// runs reports whether Open vSwitch runs, and has opened the link of the bridge.
+func (m *Mover) runs(l *Ledger) bool {
+	database := databaseOf(m.cfg.OpenVSwitch)
+	defer database.close()
+	return database.runs() && isAttached(l.Target.Bridge)
 }
 
 // try applies the steps, probes the expected targets and confirms the move, within the move's time.
@@ -95,7 +105,7 @@ func (m *Mover) try(ctx context.Context, sw *rows, l *Ledger, expected []target)
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	l.Phase, l.Interrupted = Confirmed, 0
+	l.Phase, l.Interrupted, l.WasAway = Confirmed, 0, false
 	if err := m.dir().write(l); err != nil {
 		return err
 	}

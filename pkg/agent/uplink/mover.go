@@ -42,11 +42,14 @@ type Config struct {
 	// is 15 s. GuardGrace is how long a move may take to undo itself after MoveTimeout before the guard does it; the
 	// default is 15 s.
 	MoveTimeout, ProbeTimeout, GuardGrace time.Duration
+	// AwayGrace is how long Open vSwitch may not run before moved links get their addresses back; the default is 10 s.
+	AwayGrace time.Duration
 	// GuardCommand starts the guard. The mover adds --link, --attempt and --timeout. The command must call Mover.Guard.
 	GuardCommand []string
 	// BootID returns an ID that changes with each boot. Nil means the kernel's boot ID.
 	BootID func() (string, error)
-	// Report, if set, receives the outcome of each move: nil for a moved link, or an ErrRolledBack with the reason.
+	// Report, if set, receives the outcome of each move: nil for a moved link, or an ErrRolledBack with the reason. It receives ErrAway
+	// for a link that has its addresses back.
 	Report func(link, bridge string, err error)
 	Log    logr.Logger
 
@@ -105,6 +108,7 @@ func New(cfg Config) *Mover {
 	cfg.MoveTimeout = cmp.Or(cfg.MoveTimeout, 45*time.Second)
 	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, 15*time.Second)
 	cfg.GuardGrace = cmp.Or(cfg.GuardGrace, 15*time.Second)
+	cfg.AwayGrace = cmp.Or(cfg.AwayGrace, 10*time.Second)
 	if cfg.BootID == nil {
 		cfg.BootID = kernelBootID
 	}
@@ -171,6 +175,11 @@ func (m *Mover) ensure(ctx context.Context, sw *rows, req Request) (Bridge, erro
 		}
 		req.Interface = name // a later request by name is the same request
 	}
+	for _, l := range ledgers {
+		if l.Phase == Away && l.Target.Bridge == name {
+			name = l.Snapshot.Link
+		}
+	}
 	if bridge, ok, err := m.present(sw, name); ok || err != nil {
 		return bridge, err
 	}
@@ -192,6 +201,10 @@ func (m *Mover) ensure(ctx context.Context, sw *rows, req Request) (Bridge, erro
 	if former != nil && former.BootID == boot && former.Wanted == l.Wanted {
 		l.Interrupted = former.Interrupted
 	}
+	if former != nil && former.Phase == Away { // ovs-vswitchd may still be closing the link
+		l.Snapshot.Promiscuous = former.Snapshot.Promiscuous
+		l.WasAway, l.Target.Physical = true, former.Target.Physical
+	}
 	return m.move(ctx, sw, l, req)
 }
 
@@ -199,7 +212,8 @@ func (m *Mover) ensure(ctx context.Context, sw *rows, req Request) (Bridge, erro
 // as long as MoveTimeout, so that it is not repeated unless it was interrupted, or the request or the boot has changed.
 func mayRepeat(former *Ledger, req Request, boot string) bool {
 	interrupted := former.Interrupted > 0 && former.Interrupted < maxInterrupted
-	return former.Phase == RolledBack && (interrupted || former.Wanted != req.String() || former.BootID != boot)
+	return former.Phase == Away ||
+		former.Phase == RolledBack && (interrupted || former.Wanted != req.String() || former.BootID != boot)
 }
 
 // present returns the existing bridge with that name, or the bridge that the link with that name was moved to.
@@ -250,10 +264,14 @@ func (m *Mover) SetReport(report func(link, bridge string, err error)) {
 
 // Bridges returns the bridges that links were moved to.
 func (m *Mover) Bridges() ([]Bridge, error) {
+	return m.bridges(func(l *Ledger) bool { return l.Phase == Confirmed })
+}
+
+func (m *Mover) bridges(of func(*Ledger) bool) ([]Bridge, error) {
 	ledgers, err := m.dir().all()
 	var found []Bridge
 	for _, l := range ledgers {
-		if l.Phase == Confirmed {
+		if of(l) {
 			found = append(found, bridgeOf(l))
 		}
 	}

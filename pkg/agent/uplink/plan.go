@@ -142,7 +142,6 @@ func BridgeName(link string) string {
 
 // Move returns the steps that move a link onto its bridge. Preparations come first. The node is unreachable for some
 // milliseconds, from the sixth step (with the kernel's datapath from the fourth) to the eighth.
-// fourth) to the eighth the node does not answer, which is some milliseconds.
 func Move(s Snapshot, to Target) []Step {
 	bridge := Rows{Bridge: to.Bridge, Present: true, Datapath: to.Datapath, MAC: s.MAC, MTU: s.MTU}
 	withPort := bridge
@@ -159,17 +158,21 @@ func Move(s Snapshot, to Target) []Step {
 		steps = append(steps, Settings{Link: to.Bridge, MTU: s.MTU, AddrGenMode: addrGenNone, Sysctls: s.Sysctls, Up: true})
 	}
 	steps = append(steps, withPort)
-	if userspace {
-		steps = append(steps, Guarded{s.Link, true})
-	}
-	steps = append(steps,
-		Settings{Link: s.Link, AddrGenMode: s.AddrGenMode, Sysctls: with(s.Sysctls, disableIPv6, "1"), Up: true},
-		Carries{Link: s.Link})
+	steps = append(steps, bare(s, to)...)
 	if to.Uplink == networkv1alpha1.UplinkInterface {
 		return steps
 	}
 	return append(steps, Carries{to.Bridge, s.Layer3}, RuleCopies{to.Bridge, s.Rules, true},
 		Settings{Link: to.Bridge, MTU: s.MTU, AddrGenMode: s.AddrGenMode, Sysctls: s.Sysctls, Up: true})
+}
+
+// bare returns the steps after which a link carries nothing.
+func bare(s Snapshot, to Target) (steps []Step) {
+	if to.Datapath == networkv1alpha1.DatapathNetdev {
+		steps = append(steps, Guarded{s.Link, true})
+	}
+	return append(steps, Settings{Link: s.Link, AddrGenMode: s.AddrGenMode, Sysctls: with(s.Sysctls, disableIPv6, "1"), Up: true},
+		Carries{Link: s.Link})
 }
 
 // Undo returns the steps that restore the snapshot from any point of a move or of an undoing. After a reboot nothing on
@@ -191,14 +194,13 @@ func Undo(s Snapshot, from Target, sameBoot bool) []Step {
 		Features{s.Link, s.Features})
 }
 
-// refill gives a recreated bridge the state that the link had.
+// refill gives a recreated bridge the state that the link had. The link has that state itself if a ledger could not be written.
 func refill(s Snapshot, to Target) []Step {
-	return []Step{
+	return append(bare(s, to),
 		Settings{Link: to.Bridge, MTU: s.MTU, AddrGenMode: addrGenNone, Sysctls: s.Sysctls, Up: true},
 		Carries{to.Bridge, s.Layer3},
 		RuleCopies{to.Bridge, s.Rules, true},
-		Settings{Link: to.Bridge, MTU: s.MTU, AddrGenMode: s.AddrGenMode, Sysctls: s.Sysctls, Up: true},
-	}
+		Settings{Link: to.Bridge, MTU: s.MTU, AddrGenMode: s.AddrGenMode, Sysctls: s.Sysctls, Up: true})
 }
 
 func allOff(features map[string]bool) map[string]bool {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 
+	"github.com/vishvananda/netlink"
+
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/cni"
 )
@@ -34,7 +36,7 @@ func (m *Mover) Reguard() (changed bool, err error) {
 	var links []string
 	for _, l := range ledgers {
 		// After a reboot, the link is as the host's own configuration says.
-		if l.Phase == Confirmed && l.BootID == boot && l.Target.Datapath == networkv1alpha1.DatapathNetdev {
+		if l.Phase == Confirmed && l.BootID == boot && l.Target.Datapath == networkv1alpha1.DatapathNetdev && !hasAddresses(l.Snapshot.Link) {
 			links = append(links, l.Snapshot.Link)
 		}
 	}
@@ -42,4 +44,14 @@ func (m *Mover) Reguard() (changed bool, err error) {
 		return false, err
 	}
 	return cni.Reguard(links)
+}
+
+// hasAddresses reports whether a link has addresses, as after a give-back whose ledger could not be written.
+func hasAddresses(name string) bool {
+	found, err := netlink.LinkByName(name)
+	if err != nil {
+		return false
+	}
+	have, err := readLayer3(link{found.Attrs().Index, name})
+	return err == nil && len(prefixes(have)) > 0
 }

@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/vishvananda/netlink"
-
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
@@ -81,18 +79,19 @@ func (m *Mover) GiveBack(ctx context.Context, link string) error {
 }
 
 func (m *Mover) release(ctx context.Context, sw *rows, l *Ledger, boot, reason string) error {
-	if l.Phase == RolledBack {
+	switch {
+	case l.Phase == RolledBack:
 		return m.dir().remove(l.Snapshot.Link)
-	}
-	if l.Phase == Confirmed && l.BootID == boot && l.Target.Uplink == networkv1alpha1.UplinkBridge {
-		if found, err := netlink.LinkByName(l.Target.Bridge); err == nil {
-			now, err := readLayer3(link{found.Attrs().Index, l.Target.Bridge})
-			if err != nil {
-				return err
-			}
-			if len(prefixes(now)) > 0 {
-				l.Snapshot.Layer3 = now
-			}
+	case l.Phase == Away && sw == nil:
+		return errNoSwitch
+	case l.Phase == Away:
+		if err := m.clear(ctx, sw, l, boot); err != nil {
+			return err
+		}
+		return m.dir().remove(l.Snapshot.Link)
+	case l.Phase == Confirmed && l.BootID == boot && l.Target.Uplink == networkv1alpha1.UplinkBridge:
+		if err := refresh(l); err != nil {
+			return err
 		}
 	}
 	l.Forget = true

@@ -1,6 +1,7 @@
 package uplink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,16 @@ import (
 // undoTimeout limits one undoing.
 const undoTimeout = 30 * time.Second
 
-// Recover undoes moves that a death interrupted, and moves of an earlier boot. The agent calls it before it contacts
-// anything else. It does not move a link; Ensure does.
+// Recover undoes moves that a death interrupted, and moves of an earlier boot. If Open vSwitch does not run, it waits for
+// Config.AwayGrace and gives the moved links their addresses back, as Watch does. The agent calls it before it contacts anything
+// else. It does not move a link; Ensure does.
 func (m *Mover) Recover(ctx context.Context) error {
+	err := m.recover(ctx)
+	m.awaitSwitch(ctx)
+	return err
+}
+
+func (m *Mover) recover(ctx context.Context) error {
 	unlock, err := m.lock(ctx, lockTimeout)
 	if err != nil {
 		return err
@@ -50,9 +58,14 @@ func (m *Mover) settle(ctx context.Context, sw *rows, l *Ledger, boot string) er
 		l.Interrupted++
 		return m.undo(ctx, sw, l, boot, "the agent ended during the move")
 	case Undoing:
+		if l.BootID == boot && l.WasAway {
+			return cmp.Or(m.giveBack(ctx, l), m.clear(ctx, sw, l, boot))
+		}
 		return m.undo(ctx, sw, l, boot, l.Reason)
 	case Confirmed:
 		return m.keep(ctx, sw, l, boot)
+	case Away:
+		return m.clear(ctx, sw, l, boot)
 	}
 	return nil
 }
@@ -63,6 +76,8 @@ func (m *Mover) keep(ctx context.Context, sw *rows, l *Ledger, boot string) erro
 	case l.BootID != boot:
 		l.Forget = true
 		return m.undo(ctx, sw, l, boot, "the host was rebooted")
+	case sw == nil && l.Target.Datapath == networkv1alpha1.DatapathNetdev:
+		return nil // awaitSwitch gives the link its addresses back
 	case sw == nil:
 		return errNoSwitch
 	case !sw.isOurs(l.Target.Bridge, l.Snapshot.Link):
@@ -101,10 +116,14 @@ func (m *Mover) undo(ctx context.Context, sw *rows, l *Ledger, boot, reason stri
 		return m.dir().remove(l.Snapshot.Link)
 	}
 	l.Phase = RolledBack
+	if l.WasAway && l.Interrupted < maxInterrupted && l.BootID == boot {
+		l.Phase = Away
+	}
+	l.WasAway = l.Phase == Away
 	if err := m.dir().write(l); err != nil {
 		return err
 	}
-	m.cfg.failpoint("ledger " + string(RolledBack))
+	m.cfg.failpoint("ledger " + string(l.Phase))
 	m.cfg.Report(l.Snapshot.Link, l.Target.Bridge, fmt.Errorf("%w: %s", ErrRolledBack, reason))
 	return nil
 }

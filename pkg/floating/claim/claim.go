@@ -175,8 +175,11 @@ func (c *Claimer) write(ctx context.Context, requester floating.Requester, node 
 ) {
 	for _, choice := range choices {
 		want := floating.Claimed(choice, requester, node.Name, metav1.NewTime(c.Now()))
+		c.Book.Place(want)
 		if choice.IsHeld(requester.UID) {
-			if same(choice.Had.Spec.Holder, want.Spec.Holder) {
+			// A FloatingIP of an earlier version lacks the label. It matters for pools of Networks.
+			placed := want.Labels[networkv1alpha1.PoolNetworkLabel] == choice.Had.Labels[networkv1alpha1.PoolNetworkLabel]
+			if placed && same(choice.Had.Spec.Holder, want.Spec.Holder) {
 				continue
 			}
 			want.Spec.Holder.Since = choice.Had.Spec.Holder.Since

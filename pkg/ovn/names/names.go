@@ -50,6 +50,11 @@ func ExternalSwitch(node string) string { return "ext_" + node }
 // RouterToExternal is a gateway router's port to its external switch.
 func RouterToExternal(router string) string { return "rtoe-" + router }
 
+// NodeOutside returns the node of RouterToExternal's port.
+func NodeOutside(port string) string {
+	return strings.TrimPrefix(port, RouterToExternal(GatewayRouter("")))
+}
+
 // ExternalToRouter is the port of the external switch to its gateway router.
 func ExternalToRouter(router string) string { return "etor-" + router }
 

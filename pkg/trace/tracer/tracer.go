@@ -62,7 +62,30 @@ func (t Tracer) Run(ctx context.Context, request trace.Request) (trace.Answer, e
 	if err != nil {
 		return answer, err
 	}
+	if err := t.watch(ctx, request.Packets, answer.Traces); err != nil {
+		return answer, err
+	}
 	return answer, t.name(ctx, used, &answer)
+}
+
+// watch reads which routers outside do not answer BFD. ovn-northd writes the status, and then leaves out the routes to them.
+func (t Tracer) watch(ctx context.Context, packets []trace.Packet, traces []trace.Traced) error {
+	for i, p := range packets {
+		if p.Watches == "" {
+			continue
+		}
+		found, err := read(ctx, t.Northbound, northbound, selectIs("BFD", "logical_port", p.Watches, "dst_ip", "status"))
+		if err != nil {
+			return err
+		}
+		for _, session := range found[0] {
+			router, err := netip.ParseAddr(session.Text("dst_ip"))
+			if status := session.Text("status"); err == nil && (status == "down" || status == "admin_down") {
+				traces[i].Silent = append(traces[i].Silent, router)
+			}
+		}
+	}
+	return nil
 }
 
 // concurrent is the number of ovn-trace processes at a time. Each reads all logical flows.

@@ -16,12 +16,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/test/bench/figures"
 	"github.com/weft-network/weft/test/bench/probe"
-	"github.com/weft-network/weft/test/lab/tools"
+	"github.com/weft-network/weft/test/kubeapiserver"
 	"github.com/weft-network/weft/test/rbac"
 )
 
@@ -82,40 +81,18 @@ func shortDir(t *testing.T) string {
 // startAPI starts etcd and the API server and creates the controller's user.
 func (w *world) startAPI() *rest.Config {
 	w.Helper()
-	programs, err := tools.DefaultCache()
-	w.must(err)
-	assets, err := programs.Envtest()
-	w.must(err)
-	source, err := tools.SourceRoot()
-	w.must(err)
 	w.must(os.WriteFile(filepath.Join(w.dir, "policy.yaml"), fmt.Appendf(nil, policy, user), 0o600))
-	environment := &envtest.Environment{
-		BinaryAssetsDirectory: assets,
-		CRDDirectoryPaths:     []string{filepath.Join(source, "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
-		ControlPlaneStartTimeout: 2 * time.Minute, // it takes 5 s on an idle machine
-	}
-	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16").
-		Set("audit-policy-file", filepath.Join(w.dir, "policy.yaml")).Set("audit-log-path", filepath.Join(w.dir, "audit.log")).
-		Set("audit-log-mode", "blocking")
-	w.Cleanup(func() {
-		if err := environment.Stop(); err != nil {
-			w.Error(err)
-		}
-	})
-	config, err := environment.Start()
-	w.must(err)
+	server := kubeapiserver.New(w, kubeapiserver.Options{Definitions: true, Flags: map[string]string{
+		"service-cluster-ip-range": "10.96.0.0/16", "audit-policy-file": filepath.Join(w.dir, "policy.yaml"),
+		"audit-log-path": filepath.Join(w.dir, "audit.log"), "audit-log-mode": "blocking"}})
 	children, err := childrenOf(os.Getpid())
 	w.must(err)
 	w.pids = map[string]int{"etcd": children["etcd"], "kube-apiserver": children["kube-apiserver"]}
-	_, err = rbac.As(w.Context(), config, "operator", "default")
+	_, err = rbac.As(w.Context(), server.Config, "operator", "default")
 	w.must(err)
-	operator, err := environment.AddUser(envtest.User{Name: user, Groups: []string{"system:serviceaccounts", "system:authenticated"}}, nil)
+	w.kubeconfig, err = server.Kubeconfig(user, "system:serviceaccounts", "system:authenticated")
 	w.must(err)
-	text, err := operator.KubeConfig()
-	w.must(err)
-	w.kubeconfig = filepath.Join(w.dir, "kubeconfig")
-	w.must(os.WriteFile(w.kubeconfig, text, 0o600))
-	return config
+	return server.Config
 }
 
 func (w *world) clients(config *rest.Config) {

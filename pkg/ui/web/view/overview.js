@@ -77,6 +77,7 @@ function rollout(r) {
 function refused(r) {
   if (!r) return [];
   return [h('h2', {}, 'Requests of namespaces'), h('p', {}, `${r.total} objects wait for what they request, or were refused it. They are no problem of the network.`),
+    h('ul', {}, (r.reasons ?? []).map(each => h('li', {}, `${each.reason} of ${each.total} ${each.kind}s`))),
     h('ul', {}, (r.first ?? []).map(each => h('li', {}, h('strong', {}, ...objects(each.object)), ': ', each.message)))];
 }
 
