@@ -1,4 +1,4 @@
-// Package controllers_test runs the operator as main.go does, with a real API server and a real OVN northbound
+// Package operator runs the operator as main.go does, with a real API server and a real OVN northbound
 // database.
 package operator
 

@@ -1,7 +1,6 @@
 package uplink
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +58,10 @@ func (m *Mover) settle(ctx context.Context, sw *rows, l *Ledger, boot string) er
 		return m.undo(ctx, sw, l, boot, "the agent ended during the move")
 	case Undoing:
 		if l.BootID == boot && l.WasAway {
-			return cmp.Or(m.giveBack(ctx, l), m.clear(ctx, sw, l, boot))
+			if err := m.giveBack(ctx, l); err != nil {
+				return err // the rows stay: the bridge may still carry the addresses
+			}
+			return m.clear(ctx, sw, l, boot)
 		}
 		return m.undo(ctx, sw, l, boot, l.Reason)
 	case Confirmed:
