@@ -53,6 +53,6 @@ func addressesReady(service *corev1.Service, l lacks) metav1.Condition {
 	default:
 		return c
 	}
-	c.Status, c.Message = metav1.ConditionFalse, health.Cut(strings.Join(slices.Concat(l.reserved, l.conflicts), "; "))
+	c.Status, c.Message = metav1.ConditionFalse, health.CutMessage(strings.Join(slices.Concat(l.reserved, l.conflicts), "; "))
 	return c
 }

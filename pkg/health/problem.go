@@ -12,7 +12,8 @@ import (
 
 const (
 	maxText      = 1024 // bytes of a text in a status
-	namedObjects = 5    // in a problem of several objects
+	maxMessage   = 32 << 10
+	namedObjects = 5 // in a problem of several objects
 )
 
 // severity orders states.
@@ -96,11 +97,16 @@ func NameSome(names []string) string {
 
 // Cut limits a text to 1024 bytes without splitting a rune. This is also the limit of an event's note
 // (events.k8s.io/v1).
-func Cut(text string) string {
-	if len(text) <= maxText {
+func Cut(text string) string { return cut(text, maxText) }
+
+// CutMessage limits the message of a condition to 32,768 bytes, as metav1.Condition does, without splitting a rune.
+func CutMessage(text string) string { return cut(text, maxMessage) }
+
+func cut(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	end := maxText - len("...")
+	end := most - len("...")
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -129,8 +130,11 @@ func (o *heldOpen) check(t *testing.T, name string, object client.Object, of fun
 
 // dialogue is a running program that answers each line with a line.
 type dialogue struct {
-	in  io.Writer
-	out *bufio.Scanner
+	argv []string
+	at   string
+	in   io.Writer
+	out  *bufio.Scanner
+	kill func() error
 }
 
 // startDialogue returns when the program is ready. It ends with the test.
@@ -144,9 +148,9 @@ func startDialogue(t *testing.T, at caller, argv ...string) *dialogue {
 	must(t, err)
 	must(t, cmd.Start())
 	t.Cleanup(func() { end(t, cmd, in) })
-	d := &dialogue{in: in, out: bufio.NewScanner(out)}
-	if !d.out.Scan() || d.out.Text() != "ready" {
-		t.Fatalf("peer %q at %s is not ready: %q", argv, at.name, d.out.Text())
+	d := &dialogue{argv: argv, at: at.name, in: in, out: bufio.NewScanner(out), kill: cmd.Process.Kill}
+	if line := d.line(t); line != "ready" {
+		t.Fatalf("peer %q at %s is not ready: %q", argv, at.name, line)
 	}
 	return d
 }
@@ -160,8 +164,16 @@ func (d *dialogue) ask(t *testing.T, line string) string {
 	t.Helper()
 	_, err := fmt.Fprintln(d.in, line)
 	must(t, err)
+	return d.line(t)
+}
+
+// line returns the program's next line. A program that says nothing is killed.
+func (d *dialogue) line(t *testing.T) string {
+	t.Helper()
+	silent := time.AfterFunc(recoveryTimeout, func() { _ = d.kill() })
+	defer silent.Stop()
 	if !d.out.Scan() {
-		t.Fatalf("the program has ended: %v", d.out.Err())
+		t.Fatalf("peer %q at %s has ended, or said nothing for %s: %v", d.argv, d.at, recoveryTimeout, d.out.Err())
 	}
 	return d.out.Text()
 }

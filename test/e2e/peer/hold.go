@@ -109,6 +109,9 @@ func openAll(ctx context.Context, text string, answered *sync.WaitGroup) (sends 
 		answered.Add(1)
 		go readAnswers(conn, sync.OnceFunc(answered.Done))
 		sends = append(sends, func() error {
+			if err := conn.SetWriteDeadline(time.Now().Add(time.Millisecond)); err != nil { // a denied connection's buffer is soon full
+				return err
+			}
 			_, err := conn.Write(make([]byte, numberLength))
 			return err
 		})
