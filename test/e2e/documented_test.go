@@ -60,8 +60,9 @@ func TestDocumentedCommandLines(t *testing.T) {
 	values := map[string]string{
 		"POD": to, "NAMESPACE/POD": to, "demo/web-0": to, "demo/web-1": to, "demo/guarded": to,
 		"TO": "svc/e2e/documented", "pod/demo/web-0": "pod/" + to,
-		"FROM": from, "demo/client": from, "weft-check-x7k2p/a-1": from, "svc/NAMESPACE/NAME": "svc/e2e/documented",
-		"svc/demo/web": "svc/e2e/documented", "networkpolicy/demo/deny-all": "pod/" + to, "OBJECT": "pod/" + to, "[OBJECT]": "pod/" + to,
+		"FROM": from, "demo/client": from, "demo/$CLIENT": from, "weft-check-x7k2p/a-1": from, "svc/NAMESPACE/NAME": "svc/e2e/documented",
+		"svc/demo/web": "svc/e2e/documented", "networkpolicy/demo/deny-all": "pod/" + to, "networkpolicy/demo/web": "pod/" + to,
+		"OBJECT": "pod/" + to, "[OBJECT]": "pod/" + to,
 		"demo": namespace, "PORT": "80", "[TEXT]": "", "[NAMESPACE][/POD]": to, "[NAMESPACE|NAMESPACE/POD]": to, "UID": "0",
 		"FILE": policy, "policy.yaml": policy, "policies.yaml": policy, "deny-all.yaml": policy, "service.yaml": policy, "web-1.yaml": planned,
 		"web-0.pcap": filepath.Join(folder, "web-0.pcap"), "net1": "eth0", "weft": filepath.Join(folder, "weft"),

@@ -55,7 +55,9 @@ func (c *Cluster) Exec(ctx context.Context, machine string, argv ...string) ([]b
 // KubectlCommand returns a kubectl command with the administrator's kubeconfig. It sees this machine's files and the
 // lab's network.
 func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
-	return c.NetworkCommand(ctx, append([]string{c.Cache.Bin("kubectl"), "--kubeconfig", c.KubeConfig()}, args...)...)
+	cmd := c.NetworkCommand(ctx, append([]string{c.Cache.Bin("kubectl")}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.KubeConfig()) // kubectl takes no flag before the name of a plugin
+	return cmd
 }
 
 // NetworkCommand returns a command of this machine to run in the control plane's network.
