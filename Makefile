@@ -18,9 +18,11 @@ GOTEST := go run ./test/repeat --rerun-fails=1 --rerun-fails-max-failures=3 --re
 MODULE := github.com/weft-network/weft
 # The packages whose tests last longest start first. Tests wait more than they compute, so one package more than there are processors
 # is tested at once.
-LONGEST := ./test/operator ./pkg/agent ./pkg/agent/uplink
-# UNRACED packages compute mostly in one goroutine, for minutes with the race detector.
-UNRACED := pkg/topology|test/policyoracle|test/serviceoracle
+LONGEST := ./pkg/agent ./pkg/agent/uplink
+# UNRACED packages compute for minutes, and many times as long with the race detector. make test-race runs RACED, which are among them,
+# with the race detector.
+UNRACED := pkg/topology|test/histories|test/operator|test/policyoracle|test/serviceoracle
+RACED := ./test/operator ./test/histories
 TESTED_AT_ONCE := $(shell expr $$(nproc) + 1)
 
 ##@ Try it
@@ -46,10 +48,14 @@ lab-load: ## Rebuild Weft and replace it in the running cluster
 
 ##@ Check it
 .PHONY: test
-test: tools ## Run the unit, golden, real-OVN and reconciler tests, all but three packages with the race detector
+test: tools ## Run the unit, golden, real-OVN and reconciler tests, all but five packages with the race detector
 	$(GOTEST) --format pkgname-and-test-fails --packages "$(LONGEST) $$(go list ./... | grep -vE '/($(UNRACED))$$')" -- -race -p $(TESTED_AT_ONCE) -timeout 30m
 	$(GOTEST) --format pkgname-and-test-fails --packages "$$(go list ./... | grep -E '/($(UNRACED))$$')" -- -p $(TESTED_AT_ONCE) -timeout 30m
 	@$(MAKE) --no-print-directory test-modules
+
+.PHONY: test-race
+test-race: tools ## Run the tests of the whole operator, and histories, with the race detector: half an hour
+	$(GOTEST) --format pkgname-and-test-fails --packages "$(RACED)" -- -race -timeout 60m
 
 .PHONY: test-modules
 test-modules: ## Run the tests in separate modules: the alerts and dashboards with Prometheus' engine, the OLM bundle with OLM's validators, and the page of kubectl weft ui if there is a Chromium

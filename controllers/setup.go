@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/addressprobe"
 	"github.com/weft-network/weft/controllers/annotation"
 	"github.com/weft-network/weft/controllers/bgp"
 	"github.com/weft-network/weft/controllers/database"
@@ -57,6 +58,7 @@ var packages = []func(*kind.Env) []*kind.Kind{
 	service.Kinds,
 	loadbalancer.Kinds,
 	deciding(bgp.Kinds),
+	deciding(addressprobe.Kinds),
 	egressip.Kinds,
 	deciding(externalroute.Kinds),
 	egressfirewall.Kinds,
@@ -151,7 +153,7 @@ func start(ctx context.Context, env *kind.Env, db *database.Database, first *dat
 	defer db.BeginAfter(database.StartLimit)()
 	restored := env.Restore(ctx)
 	db.Begin()
-	err := errors.Join(restored, first.Begin(ctx, env.Client, kinds), env.RestoreNetworks(ctx))
+	err := errors.Join(restored, first.Begin(ctx, env.Client, kinds, env.Triggers), env.RestoreNetworks(ctx))
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -92,7 +92,8 @@ func (r *Reconciler) ofSlice(ctx context.Context, o client.Object) []reconcile.R
 func networkChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.Generation != after.Generation ||
+	return !ok || !ok2 || kind.NodeSpecChanged(before, after) ||
+		!equality.Semantic.DeepEqual(before.Spec.BGP, after.Spec.BGP) ||
 		before.Status.Chassis != after.Status.Chassis || !equality.Semantic.DeepEqual(before.Status.BGP, after.Status.BGP) ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
 }

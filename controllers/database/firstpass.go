@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // FirstPass reports when every object that existed at start, of the kinds whose units have elements in the rows of
@@ -33,8 +35,9 @@ type object struct {
 // NewFirstPass returns a pass that has not begun. done is called once, at its end.
 func NewFirstPass(done func()) *FirstPass { return &FirstPass{done: done} }
 
-// Begin lists the objects of the kinds that take part. Objects that were reconciled before count.
-func (f *FirstPass) Begin(ctx context.Context, reader client.Reader, kinds []*kind.Kind) error {
+// Begin lists the objects of the kinds that take part. Objects that were reconciled before count. The others are enqueued: a controller
+// gets no event of an object that is deleted before the controller has started, although the cache had the object.
+func (f *FirstPass) Begin(ctx context.Context, reader client.Reader, kinds []*kind.Kind, triggers *trigger.Set) error {
 	all, err := objects(ctx, reader, kinds)
 	if err != nil {
 		return err
@@ -47,9 +50,12 @@ func (f *FirstPass) Begin(ctx context.Context, reader client.Reader, kinds []*ki
 		}
 	}
 	f.reconciled = nil
-	over := len(f.left) == 0
+	left := slices.Collect(maps.Keys(f.left))
 	f.mu.Unlock()
-	if over {
+	for _, o := range left {
+		triggers.Of(o.kind).EnqueueLast(o.name)
+	}
+	if len(left) == 0 {
 		f.done()
 	}
 	return nil

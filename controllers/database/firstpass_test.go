@@ -12,6 +12,7 @@ import (
 
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // The pass ends once, when every object that existed at start was reconciled, before or after it was listed.
@@ -40,7 +41,7 @@ func TestFirstPassEndsWithTheLastObject(t *testing.T) {
 	ended := 0
 	pass := NewFirstPass(func() { ended++ })
 	reconcileOne(pass, topology.KindPod, "a")
-	if err := pass.Begin(t.Context(), fake.NewClientBuilder().WithObjects(pods...).Build(), kinds); err != nil {
+	if err := pass.Begin(t.Context(), fake.NewClientBuilder().WithObjects(pods...).Build(), kinds, &trigger.Set{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -55,7 +56,31 @@ func TestFirstPassEndsWithTheLastObject(t *testing.T) {
 		}
 	}
 	empty := NewFirstPass(func() { ended++ })
-	if err := empty.Begin(t.Context(), fake.NewClientBuilder().Build(), kinds); err != nil || ended != 2 {
+	if err := empty.Begin(t.Context(), fake.NewClientBuilder().Build(), kinds, &trigger.Set{}); err != nil || ended != 2 {
 		t.Errorf("without pods: ended %d times in all, want 2 (%v)", ended, err)
+	}
+}
+
+// The cache has an object that is deleted before its controller has started, so that the controller gets no event. The pass ends
+// nevertheless, because it has enqueued the object. Objects that were reconciled before are not enqueued.
+func TestFirstPassEndsWithoutEvents(t *testing.T) {
+	named := func(name string) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name}}
+	}
+	kinds := []*kind.Kind{{Name: topology.KindService, First: func() client.ObjectList { return &corev1.ServiceList{} }}}
+	ended, triggers := false, &trigger.Set{}
+	pass := NewFirstPass(func() { ended = true })
+	reconciled := pass.Reconciled(topology.KindService)
+	reconciled(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(named("early"))})
+	err := pass.Begin(t.Context(), fake.NewClientBuilder().WithObjects(named("early"), named("deleted")).Build(), kinds, triggers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enqueued := triggers.Of(topology.KindService).Take()
+	if len(enqueued) != 1 || enqueued[0].Name != "deleted" || ended {
+		t.Fatalf("enqueued %v, ended %t; want the deleted Service, not ended", enqueued, ended)
+	}
+	if reconciled(enqueued[0]); !ended {
+		t.Error("the pass has not ended")
 	}
 }

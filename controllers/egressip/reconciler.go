@@ -15,6 +15,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/addressprobe"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -45,6 +46,8 @@ type Reconciler struct {
 	Zone              kind.Zone
 	// Floating has the addresses of NAT pools that are in use.
 	Floating *claim.Claimer
+	// Planning means that no address waits for a probe, because a plan shows the result.
+	Planning bool
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -103,6 +106,7 @@ type decision struct {
 	assigned   []facts.Assignment
 	unassigned []facts.Unassigned
 	kept       []netip.Addr // former addresses that stay in use
+	probing    []netip.Addr // addresses that nodes probe, because no node carries them
 	// reason and trouble describe a problem of all its addresses. They are empty without one.
 	reason, trouble string
 	// selectsNone means that the selectors select no pod.
@@ -131,8 +135,26 @@ func (r *Reconciler) decide(ctx context.Context, e *networkv1alpha1.EgressIP, w 
 		}
 	}
 	var d decision
+	waits := map[netip.Addr]bool{}
+	for _, a := range addresses {
+		if owners[a] == "" && !isCarried(e, a) { // a foreign host takes no address away
+			owners[a], waits[a] = r.probed(a, w)
+			if w.probes.CanProbe(a) {
+				d.probing = append(d.probing, a)
+			}
+		}
+	}
 	d.assigned, d.unassigned, d.kept = facts.AssignEgressIPs(addresses, former, assignmentsOf(e), w.carriersFor(e.Name),
 		func(a netip.Addr) string { return owners[a] })
+	// An address that no node can carry stays probed. Its result would otherwise end with its request, and cause the next request.
+	d.probing = slices.DeleteFunc(d.probing, func(a netip.Addr) bool {
+		return slices.ContainsFunc(d.assigned, func(assigned facts.Assignment) bool { return assigned.Address == a })
+	})
+	for i, u := range d.unassigned {
+		if waits[u.Address] {
+			d.unassigned[i].Reason = networkv1alpha1.ReasonProbing
+		}
+	}
 	selects, err := kind.SelectsAny(ctx, r.Client, selectsOf(e))
 	if err != nil {
 		return decision{}, err
@@ -144,6 +166,17 @@ func (r *Reconciler) decide(ctx context.Context, e *networkv1alpha1.EgressIP, w 
 		}
 	}
 	return d, nil
+}
+
+// probed returns why a foreign host's use of an address, or the wait for its probe, keeps the address from being assigned.
+func (r *Reconciler) probed(a netip.Addr, w *world) (why string, waits bool) {
+	switch v, mac := w.probes.Of(a); {
+	case v == addressprobe.Foreign:
+		return "a host of the nodes' segment that is no node has it, with MAC " + mac, false
+	case v == addressprobe.Waits && !r.Planning:
+		return "a node probes its segment for a host that has it", true
+	}
+	return "", false
 }
 
 // assignmentsOf reads from the status which node carries which address.

@@ -29,7 +29,7 @@ import (
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Triggers: env.Triggers,
 		Reachable:         env.Observed.Reachable,
-		ServicesByAddress: balance.ByAddress, Zone: env.Zone, Floating: env.Floating}
+		ServicesByAddress: balance.ByAddress, Zone: env.Zone, Floating: env.Floating, Planning: env.IsPlan()}
 	env.FloatingFreed.Subscribe(func(string) {
 		for _, request := range r.that(context.Background(), waits) {
 			env.Triggers.Enqueue(topology.KindEgressIP, request.NamespacedName)
@@ -56,7 +56,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&networkv1alpha1.IPPool{}, r.every, balance.RangesChanged()),
 			kind.Map(&networkv1alpha1.FloatingIP{}, r.waiting, released()),
 			kind.Map(&discoveryv1.EndpointSlice{}, r.every, predicate.NewPredicateFuncs(isOfAPIServer)),
-		}, kind.SelectionWatches(env.Client, r.selectors, lost)...),
+		}, append(kind.ProbeWatches(r.probing), kind.SelectionWatches(env.Client, r.selectors, lost)...)...),
 	}}
 }
 
@@ -81,11 +81,16 @@ func nodeChanged(e event.UpdateEvent) bool {
 		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }
 
+// probing returns a request for each EgressIP with an address that nodes probe.
+func (r *Reconciler) probing(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.that(ctx, func(e *networkv1alpha1.EgressIP) bool { return len(e.Status.Probing) > 0 })
+}
+
 // networkChanged passes changes of the node's gateway router.
 func networkChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
+	return !ok || !ok2 || kind.NodeSpecChanged(before, after) || before.Status.Chassis != after.Status.Chassis ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
 }
 
@@ -110,7 +115,7 @@ func selectsOf(e *networkv1alpha1.EgressIP) kind.Selects {
 }
 
 // selectors lists the selectors of all EgressIPs.
-func (r *Reconciler) selectors(ctx context.Context) (all []kind.Selector) {
+func (r *Reconciler) selectors(ctx context.Context, _ client.Object) (all []kind.Selector) {
 	list := r.list(ctx)
 	for i := range list {
 		e := &list[i]

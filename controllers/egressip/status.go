@@ -36,8 +36,13 @@ func (r *Reconciler) record(ctx context.Context, e *networkv1alpha1.EgressIP, d 
 	for _, a := range d.kept {
 		e.Status.Former = append(e.Status.Former, networkv1alpha1.IP(a.String()))
 	}
+	e.Status.Probing = nil
+	for _, a := range d.probing {
+		e.Status.Probing = append(e.Status.Probing, networkv1alpha1.IP(a.String()))
+	}
 	changed := !refused && meta.SetStatusCondition(&e.Status.Conditions, d.condition(e))
-	if slices.Equal(before.Status.Items, e.Status.Items) && slices.Equal(before.Status.Former, e.Status.Former) && !changed {
+	if slices.Equal(before.Status.Items, e.Status.Items) && slices.Equal(before.Status.Former, e.Status.Former) &&
+		slices.Equal(before.Status.Probing, e.Status.Probing) && !changed {
 		return nil
 	}
 	// The resource version makes a write fail if its writer, such as a former leader, lacks the last decision.
@@ -99,7 +104,7 @@ func (r *Reconciler) recordEvents(before, after *networkv1alpha1.EgressIP, d dec
 	}
 	c := meta.FindStatusCondition(after.Status.Conditions, networkv1alpha1.ConditionAssigned)
 	old := meta.FindStatusCondition(before.Status.Conditions, networkv1alpha1.ConditionAssigned)
-	if c.Status != metav1.ConditionTrue && (old == nil || old.Message != c.Message) {
+	if c.Status != metav1.ConditionTrue && c.Reason != networkv1alpha1.ReasonProbing && (old == nil || old.Message != c.Message) {
 		r.Events.Eventf(after, nil, corev1.EventTypeWarning, c.Reason, "AssignEgressIP", "%s", c.Message)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/addressprobe"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/loadbalancer"
@@ -36,6 +37,7 @@ type world struct {
 	plan      facts.Plan
 	hosts     []facts.HostAddress // of the API server
 	pools     floating.Translated
+	probes    addressprobe.Nodes
 	allSilent bool // no node that could carry addresses responds
 	zone      kind.Zone
 	transit   facts.Transit // leads to nodes elsewhere
@@ -64,7 +66,7 @@ func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 		return nil, err
 	}
 	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items,
-		balancers: balancers.Items, gateways: map[string]facts.Gateway{}}
+		balancers: balancers.Items, gateways: map[string]facts.Gateway{}, probes: addressprobe.Read(nodes.Items, networks.Items)}
 	if !r.Zone.Follows() { // a zone's operator follows the decision
 		if err := r.Floating.Load(ctx); err != nil {
 			return nil, err

@@ -48,7 +48,7 @@ func selectsOf(e *networkv1alpha1.ExternalRoute) kind.Selects {
 }
 
 // selectors lists the selectors of all ExternalRoutes.
-func (r *Reconciler) selectors(ctx context.Context) (all []kind.Selector) {
+func (r *Reconciler) selectors(ctx context.Context, _ client.Object) (all []kind.Selector) {
 	var list networkv1alpha1.ExternalRouteList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return nil // the cache returns no errors once it is in sync

@@ -1,9 +1,7 @@
 package floatingip
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,12 +9,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
-	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 // networkOf returns the Network of an Underlay pool. Without one the error is a *floating.RefusedError.
@@ -71,28 +68,13 @@ func (r *Pools) reserved(ctx context.Context, n facts.PodNetwork, pool floating.
 // translated returns the addresses that EgressIPs and the Services of LoadBalancerPools use on a segment. It leaves out addresses that a
 // workload has, because an EgressIP does not get them.
 func (r *Pools) translated(ctx context.Context) (taken []floating.Taken, err error) {
-	var egress networkv1alpha1.EgressIPList
-	var balancers networkv1alpha1.LoadBalancerPoolList
-	if err := errors.Join(r.Client.List(ctx, &egress, client.UnsafeDisableDeepCopy),
-		r.Client.List(ctx, &balancers, client.UnsafeDisableDeepCopy)); err != nil { // they are only read
-		return nil, err
-	}
-	add := func(addresses []netip.Addr, of string) {
-		for _, a := range addresses {
-			if f := r.Floating.Book.Get(a); f == nil || f.Spec.Holder == nil {
-				taken = append(taken, takenBy(a, of))
-			}
+	translated, err := kind.TranslatedAddresses(ctx, r.Client)
+	for _, t := range translated {
+		if f := r.Floating.Book.Get(t.Address); f == nil || f.Spec.Holder == nil {
+			taken = append(taken, takenBy(t.Address, t.Of))
 		}
 	}
-	for i := range egress.Items {
-		add(facts.EgressAddressesInUse(&egress.Items[i]), "EgressIP "+egress.Items[i].Name)
-	}
-	for i := range balancers.Items {
-		pool, _ := loadbalancer.ParsePool(&balancers.Items[i]) // its own status reports the error
-		add(pool.InUse, "LoadBalancerPool "+pool.Name)
-	}
-	slices.SortStableFunc(taken, func(a, b floating.Taken) int { return cmp.Compare(a.Of, b.Of) }) // the cache has no order
-	return taken, nil
+	return taken, err
 }
 
 // describe explains in a pool's condition which addresses it skips.

@@ -84,6 +84,10 @@ type Env struct {
 	Wildcards        func(ctx context.Context) ([]string, error)
 	WildcardsChanged Topic[struct{}]
 
+	// ServiceProbes lists the addresses that Services wait for until a node has probed them, and the addresses of LoadBalancerPools that
+	// foreign hosts have. Package loadbalancer sets the function.
+	ServiceProbes func(ctx context.Context) ([]netip.Addr, error)
+
 	// NetworkAddresses has the addresses in use of each Network. RestoreNetworks fills it from the ports that exist, and
 	// then enqueues each Network; it waits for the database. Attached counts the pods' interfaces on a Network by namespace;
 	// known is false before RestoreNetworks has succeeded. AttachedPods lists the pods that have any. OnSegments lists the attachments of a

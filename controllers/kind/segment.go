@@ -1,9 +1,12 @@
 package kind
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -15,6 +18,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/reserved/lookup"
 	"github.com/weft-network/weft/pkg/trigger"
 )
@@ -132,6 +136,46 @@ func routerHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err
 		hosts = add(hosts, peers.Items[i].Spec.PeerAddress, "the router of BGPPeer "+peers.Items[i].Name)
 	}
 	return hosts, err
+}
+
+// TranslatedAddresses lists the addresses that EgressIPs and the Services of LoadBalancerPools use on segments, sorted by their users. It
+// reads the cache.
+func TranslatedAddresses(ctx context.Context, c client.Reader) (hosts []SegmentHost, err error) {
+	var egress networkv1alpha1.EgressIPList
+	var balancers networkv1alpha1.LoadBalancerPoolList
+	if err := errors.Join(c.List(ctx, &egress, client.UnsafeDisableDeepCopy),
+		c.List(ctx, &balancers, client.UnsafeDisableDeepCopy)); err != nil { // they are only read
+		return nil, err
+	}
+	for i := range egress.Items {
+		for _, a := range facts.EgressAddressesInUse(&egress.Items[i]) {
+			hosts = append(hosts, SegmentHost{Address: a, Of: "EgressIP " + egress.Items[i].Name})
+		}
+	}
+	for i := range balancers.Items {
+		pool, _ := loadbalancer.ParsePool(&balancers.Items[i]) // its own status reports the error
+		for _, a := range pool.InUse {
+			hosts = append(hosts, SegmentHost{Address: a, Of: "LoadBalancerPool " + pool.Name})
+		}
+	}
+	slices.SortStableFunc(hosts, func(a, b SegmentHost) int { return cmp.Compare(a.Of, b.Of) }) // the cache has no order
+	return hosts, nil
+}
+
+// UserOf names the owner of an address of a Network in messages: the pod of an attachment, or an IPAMClaim.
+func UserOf(owner string) string {
+	if part := strings.SplitN(owner, "/", 3); len(part) == 3 {
+		return "pod " + part[0] + "/" + part[1]
+	}
+	return owner
+}
+
+// TranslatedWatches watches what TranslatedAddresses reads, and reconciles the results of requests.
+func TranslatedWatches(requests handler.MapFunc) []Watch {
+	return []Watch{
+		Map(&networkv1alpha1.EgressIP{}, requests, EgressAddressesChanged()),
+		Map(&networkv1alpha1.LoadBalancerPool{}, requests, BalancersChanged()),
+	}
 }
 
 // SegmentHostWatches watches what SegmentHosts reads, and reconciles the results of requests.

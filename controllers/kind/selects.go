@@ -25,11 +25,11 @@ const SelectsNoPod = "; the selectors select no pod"
 // Selects compares the labels of a pod and of its namespace with an object's selectors. An error means that they are unreadable.
 type Selects func(namespace, pod labels.Set) (bool, error)
 
-// SelectsAny reports whether selectors select a pod that needs an interface of its own. It reads the cache. The caller may change neither
-// the namespaces nor the pods.
-func SelectsAny(ctx context.Context, c client.Reader, selects Selects) (bool, error) {
+// SelectsAny reports whether selectors select a pod that needs an interface of its own, among the pods of the options. It reads the cache.
+// The caller may change neither the namespaces nor the pods.
+func SelectsAny(ctx context.Context, c client.Reader, selects Selects, of ...client.ListOption) (bool, error) {
 	var pods corev1.PodList
-	if err := c.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.List(ctx, &pods, append(of, client.UnsafeDisableDeepCopy)...); err != nil {
 		return false, err
 	}
 	namespaces := map[string]labels.Set{}
@@ -60,16 +60,17 @@ type Selector struct {
 	None    bool
 }
 
-// SelectionWatches reconciles the objects of list for which it changes whether their selectors select any pod. after enqueues an object
+// SelectionWatches reconciles objects for which it changes whether their selectors select any pod. list returns the selectors that may
+// concern a pod, or the pods of a namespace. after enqueues an object
 // that may have lost its last pod, once for the pods of a while.
-func SelectionWatches(c client.Reader, list func(context.Context) []Selector,
+func SelectionWatches(c client.Reader, list func(context.Context, client.Object) []Selector,
 	after func(reconcile.Request)) []Watch {
 	selecting := func(ctx context.Context, o client.Object, none bool) (found []Selector) {
 		in, err := NamespaceLabels(ctx, c, o.GetNamespace())
 		if err != nil {
 			return nil // the cache returns no errors once it is in sync
 		}
-		for _, s := range list(ctx) {
+		for _, s := range list(ctx, o) {
 			if s.None != none {
 				continue
 			}
@@ -97,9 +98,9 @@ func SelectionWatches(c client.Reader, list func(context.Context) []Selector,
 		}
 		return nil
 	}
-	var relabelled handler.MapFunc = func(ctx context.Context, _ client.Object) []reconcile.Request { return requests(list(ctx)) }
-	var created handler.MapFunc = func(ctx context.Context, _ client.Object) []reconcile.Request {
-		return requests(slices.DeleteFunc(list(ctx), func(s Selector) bool { return !s.None }))
+	var relabelled handler.MapFunc = func(ctx context.Context, o client.Object) []reconcile.Request { return requests(list(ctx, o)) }
+	var created handler.MapFunc = func(ctx context.Context, o client.Object) []reconcile.Request {
+		return requests(slices.DeleteFunc(list(ctx, o), func(s Selector) bool { return !s.None }))
 	}
 	never := func(event.CreateEvent) bool { return false }
 	return []Watch{

@@ -20,6 +20,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/trigger"
 )
@@ -32,6 +33,11 @@ type Allocator struct {
 	// Floating has the addresses of IPPools that are in use.
 	Floating *claim.Claimer
 	Triggers *trigger.Set
+	// OnNetworks has the addresses in use of each Network, after RestoreNetworks has filled it.
+	OnNetworks      *alloc.Set
+	RestoreNetworks func(ctx context.Context) error
+	// Planning means that no address waits for a probe, because a plan shows the result.
+	Planning bool
 
 	// written has the addresses that this process assigned, because the cache may lag.
 	written map[types.NamespacedName]given
@@ -83,7 +89,7 @@ func (r *Allocator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if pools.undecided(request) {
 		return ctrl.Result{}, nil // the pool's status enqueues the Service again
 	}
-	book, err := r.book(ctx, &s)
+	book, err := r.book(ctx, &s, r.written)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -91,7 +97,14 @@ func (r *Allocator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, r.write(ctx, &s, loadbalancer.Keep(request, r.current(&s), pools.all, book,
 			networkv1alpha1.ReasonInvalidRequest, invalid.Error()))
 	}
-	return ctrl.Result{}, r.write(ctx, &s, loadbalancer.Assign(request, r.current(&s), pools.all, book))
+	if err := r.readProbes(ctx, pools.all, book); err != nil {
+		return ctrl.Result{}, err
+	}
+	assigned := loadbalancer.Assign(request, r.current(&s), pools.all, book)
+	if assigned.Waits {
+		r.Triggers.Enqueue(kind.AddressProbe, kind.AllProbes)
+	}
+	return ctrl.Result{}, r.write(ctx, &s, assigned)
 }
 
 // current returns the addresses that a Service has, as far as this process has written them or the cache has them.

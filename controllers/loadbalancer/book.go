@@ -3,43 +3,47 @@ package loadbalancer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
-// book lists which other Service, or pod on a segment, has which address.
-func (r *Allocator) book(ctx context.Context, s *corev1.Service) (loadbalancer.Book, error) {
+// book lists which other Service, or pod on a segment, has which address. written are addresses that the cache may lack. A nil s stands
+// for every Service, which keeps what it has.
+func (r *Allocator) book(ctx context.Context, s *corev1.Service, written map[types.NamespacedName]given) (loadbalancer.Book, error) {
 	var list corev1.ServiceList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return nil, err
 	}
 	book := loadbalancer.Book{}
-	if err := r.addPods(ctx, book); err != nil {
+	if err := errors.Join(r.addPods(ctx, book), r.addAttachments(ctx, book)); err != nil {
 		return nil, err
 	}
 	for i := range list.Items {
 		other := &list.Items[i]
 		name := client.ObjectKeyFromObject(other)
-		if name == client.ObjectKeyFromObject(s) {
+		if s != nil && name == client.ObjectKeyFromObject(s) {
 			continue
 		}
-		use := loadbalancer.Use{Of: "service " + name.String(), Younger: precedes(s, other)}
+		use := loadbalancer.Use{Of: "service " + name.String(), Younger: s == nil || precedes(s, other)}
 		balancing := loadbalancer.AddressesOf(other)
 		for _, a := range facts.ExternalAddresses(other) {
 			if !slices.Contains(balancing, a) {
 				book[a] = append(book[a], use) // an external IP is never shared
 			}
 		}
-		if w, ok := r.written[name]; ok && w.uid == other.UID {
+		if w, ok := written[name]; ok && w.uid == other.UID {
 			balancing = append(balancing, w.addresses...)
 		}
 		use.Sharing = loadbalancer.SharingOf(other)
@@ -80,8 +84,38 @@ func (r *Allocator) addPods(ctx context.Context, to loadbalancer.Book) error {
 		for _, f := range r.Floating.Book.InPool(pool.Name) {
 			if address, err := netip.ParseAddr(string(f.Spec.Address)); err == nil && f.Spec.Holder != nil {
 				of := fmt.Sprintf("%s by IPPool %s", floating.WorkloadOf(f.Spec.Holder), pool.Name)
-				to[address] = append(to[address], loadbalancer.Use{Of: of, Younger: true})
+				to[address] = append(to[address], loadbalancer.Use{Of: of, Exclusive: true, Younger: true})
 			}
+		}
+	}
+	return nil
+}
+
+// addAttachments adds the addresses that pods and IPAMClaims have of Networks on a segment of the data centre. A Service keeps an address
+// that it has, because such a Network gives it to no pod.
+func (r *Allocator) addAttachments(ctx context.Context, to loadbalancer.Book) error {
+	var networks networkv1alpha1.NetworkList
+	if err := r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return err
+	}
+	pools, err := r.pools(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range networks.Items {
+		n := &networks.Items[i]
+		if n.Spec.Topology != networkv1alpha1.TopologyLocalnet || len(n.Spec.Subnets) == 0 {
+			continue
+		}
+		if err := r.RestoreNetworks(ctx); err != nil {
+			return err
+		}
+		for address, owner := range r.OnNetworks.Of(n.Name).Users() {
+			if !slices.ContainsFunc(pools.all, func(p loadbalancer.Pool) bool { return p.Contains(address) }) {
+				continue
+			}
+			of := fmt.Sprintf("%s on Network %s", kind.UserOf(owner), n.Name)
+			to[address] = append(to[address], loadbalancer.Use{Of: of, Exclusive: true, Younger: true})
 		}
 	}
 	return nil

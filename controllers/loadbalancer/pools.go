@@ -93,6 +93,9 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err := r.announce(ctx, &pool, &d); err != nil {
 		return ctrl.Result{}, err
 	}
+	if err := r.findForeign(ctx, &d); err != nil {
+		return ctrl.Result{}, err
+	}
 	own, err := r.own(ctx, d.announced)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -113,6 +116,8 @@ type decision struct {
 	unadvertised bool
 	// services has the Services of each address.
 	services map[netip.Addr][]*corev1.Service
+	// foreign names the addresses that foreign hosts have, and their MACs.
+	foreign []string
 	// kept names the addresses that the pool does not give any more, and their Services.
 	kept []string
 	// nodeSelector is the last selector that selected a node; formerNodes means that the pool goes on with it.
@@ -169,6 +174,24 @@ func (r *Pools) announce(ctx context.Context, pool *networkv1alpha1.LoadBalancer
 			continue
 		}
 		d.announced = append(d.announced, facts.AnnouncedAddress{Address: address, Node: node, ByHost: byHost})
+	}
+	return nil
+}
+
+// findForeign finds the addresses that no Service gets, because a foreign host has them.
+func (r *Pools) findForeign(ctx context.Context, d *decision) error {
+	if !d.pool.OnSegment {
+		return nil
+	}
+	nodes, err := kind.Probes(ctx, r.Client)
+	if err != nil {
+		return err
+	}
+	foreign := nodes.Foreign()
+	for _, a := range slices.SortedFunc(maps.Keys(foreign), netip.Addr.Compare) {
+		if d.pool.Contains(a) && len(d.services[a]) == 0 {
+			d.foreign = append(d.foreign, fmt.Sprintf("%s (MAC %s)", a, foreign[a]))
+		}
 	}
 	return nil
 }

@@ -71,6 +71,11 @@ func (d decision) ready(generation int64) metav1.Condition {
 		c.Message = health.Cut(fmt.Sprintf("Services can get addresses of the pool, and keep %d that it does not give any more: %s",
 			len(d.kept), strings.Join(d.kept, ", ")))
 	}
+	if len(d.foreign) > 0 {
+		c.Reason = networkv1alpha1.ReasonAddressInUse
+		c.Message = health.Cut(fmt.Sprintf("%s; they get none of %d addresses that hosts outside of the cluster have: %s", c.Message,
+			len(d.foreign), strings.Join(d.foreign, ", ")))
+	}
 	if d.trouble != "" {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, d.reason, health.Cut(d.trouble)
 	}

@@ -1,11 +1,14 @@
 package loadbalancer
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -16,6 +19,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -67,6 +71,7 @@ func newBed(t *testing.T, silent []string, objects ...client.Object) *kindtest.B
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo", Labels: map[string]string{"team": "a"}}},
 		kindtest.ClusterNetwork("46"))
 	b := kindtest.New(t, Kinds, KindAddresses, func(env *kind.Env) {
+		env.NetworkAddresses = alloc.NewSet(time.Now)
 		env.Observed.AgentReachable = func(node string) bool { return !slices.Contains(silent, node) }
 	})
 	for _, id := range []int{1, 2} {
@@ -127,6 +132,8 @@ func TestAllocation(t *testing.T) {
 	}
 	segment := &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "dc"}}
 	segment.Spec.Topology = networkv1alpha1.TopologyLocalnet
+	subnet := segment.DeepCopy()
+	subnet.Spec.Subnets = []networkv1alpha1.NetworkSubnet{{CIDR: "192.0.2.0/24"}}
 	inside := segment.DeepCopy()
 	inside.Spec.Topology = networkv1alpha1.TopologyLayer2
 	underlay := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "office"}}
@@ -139,6 +146,8 @@ func TestAllocation(t *testing.T) {
 		objects []client.Object
 		want    kindtest.Outcome
 		state   string
+		// onNetwork gives the pod demo/db an address of the Network dc.
+		onNetwork bool
 	}{
 		"addresses of both families": {service: aService("web"), objects: []client.Object{ranges}, want: write(given),
 			state: "192.0.2.200 2001:db8::200 True AsExpected"},
@@ -182,6 +191,16 @@ func TestAllocation(t *testing.T) {
 			state: "192.0.2.201 2001:db8::200 True AsExpected"},
 		"a pod on a Network that only the cluster has": {service: aService("web"), objects: []client.Object{ranges, inside, underlay, held},
 			want: write(given), state: "192.0.2.200 2001:db8::200 True AsExpected"},
+		"a pod has it of a Network on a segment": {service: aService("web"), objects: []client.Object{ranges, subnet, held}, onNetwork: true,
+			want:  write("Normal LoadBalancerIPAllocated Service demo/web: 192.0.2.201, 2001:db8::200 of LoadBalancerPool pool"),
+			state: "192.0.2.201 2001:db8::200 True AsExpected"},
+		"it requests the address of a pod on a segment": {service: aService("web", func(s *corev1.Service) {
+			s.Annotations = map[string]string{networkv1alpha1.LoadBalancerIPsAnnotation: "192.0.2.200"}
+		}), objects: []client.Object{ranges, subnet}, onNetwork: true,
+			want:  write("Warning AddressUnavailable Service demo/web: requested address 192.0.2.200: pod demo/db on Network dc has it"),
+			state: "False AddressUnavailable: requested address 192.0.2.200: pod demo/db on Network dc has it"},
+		"a pod on a Network with it does not take it away": {service: aService("web", on("192.0.2.200", "2001:db8::200")),
+			objects: []client.Object{ranges, subnet}, onNetwork: true, state: "192.0.2.200 2001:db8::200 True AsExpected"},
 		"a pod on a segment does not take it away": {service: aService("web", on("192.0.2.200", "2001:db8::200")),
 			objects: []client.Object{ranges, segment, underlay, held}, state: "192.0.2.200 2001:db8::200 True AsExpected"},
 		"it becomes a ClusterIP": {service: aService("web", on("192.0.2.200", "2001:db8::200"), func(s *corev1.Service) {
@@ -200,6 +219,15 @@ func TestAllocation(t *testing.T) {
 				status := o.DeepCopyObject().(client.Object)
 				b.Create(o.DeepCopyObject().(client.Object))
 				b.Update(status)
+			}
+			b.Env.RestoreNetworks = func(context.Context) error {
+				if !c.onNetwork {
+					return nil
+				}
+				of := b.Env.NetworkAddresses.Of("dc")
+				of.SetPools("*", []alloc.Pool{{Subnet: netip.MustParsePrefix("192.0.2.0/24")}})
+				_, _ = of.Claim("*", "demo/db/u/net1/h", alloc.Assignment{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.200/24")}})
+				return nil // at the second time, the owner has the address
 			}
 			kindtest.Expect(t, c.want, b.Reconcile("demo", "web"))
 			if have := state(b, "web"); have != c.state {

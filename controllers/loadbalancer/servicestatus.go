@@ -74,7 +74,8 @@ func (r *Allocator) recordEvents(before, s *corev1.Service, a loadbalancer.Assig
 		r.Events.Eventf(s, nil, corev1.EventTypeNormal, "LoadBalancerIPAllocated", "Allocate", "%s of LoadBalancerPool %s",
 			texts(fresh), strings.Join(slices.Compact(slices.Clone(a.Pools)), ", "))
 	}
-	if a.Reason != "" && (had == nil || had.Reason != a.Reason || had.Message != health.Cut(a.Message)) {
+	if a.Reason != "" && a.Reason != networkv1alpha1.ReasonProbing &&
+		(had == nil || had.Reason != a.Reason || had.Message != health.Cut(a.Message)) {
 		r.Events.Eventf(s, nil, corev1.EventTypeWarning, a.Reason, "Allocate", "%s", health.Cut(a.Message))
 	}
 }

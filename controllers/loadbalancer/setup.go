@@ -31,7 +31,11 @@ const KindAddresses = "loadbalancer"
 
 // Kinds returns the kinds of Services' addresses, and of LoadBalancerPools.
 func Kinds(env *kind.Env) []*kind.Kind {
-	addresses := &Allocator{Client: env.Client, Events: env.Events, Floating: env.Floating, Triggers: env.Triggers}
+	addresses := &Allocator{Client: env.Client, Events: env.Events, Floating: env.Floating, Triggers: env.Triggers,
+		OnNetworks:      env.NetworkAddresses,
+		RestoreNetworks: func(ctx context.Context) error { return env.RestoreNetworks(ctx) }, // package podports may set it later
+		Planning:        env.IsPlan()}
+	env.ServiceProbes = addresses.probes
 	if origin, ok := kind.Origin[*Allocator](env, KindAddresses); ok {
 		addresses.written = maps.Clone(origin.written)
 	}
@@ -42,17 +46,18 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		pools.freed(context.Background())
 		env.Triggers.EnqueueAfter(KindAddresses, All, env.Settings.CountDelay) // once for many addresses
 	})
+	env.Detached.Subscribe(func(struct{}) { env.Triggers.EnqueueAfter(KindAddresses, All, env.Settings.CountDelay) })
 	return []*kind.Kind{{
 		Name: KindAddresses, Decides: true, Reconciler: addresses,
 		Owner: func() client.Object { return &corev1.Service{} },
-		Watches: []kind.Watch{
+		Watches: append([]kind.Watch{
 			kind.Of(&corev1.Service{}, predicate.Funcs{UpdateFunc: requestChanged}),
 			kind.Map(&corev1.Service{}, addresses.waiting, predicate.Funcs{
 				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: freed, DeleteFunc: hadAddresses}),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, addresses.served, predicate.Funcs{UpdateFunc: poolChanged}),
 			kind.Map(&corev1.Namespace{}, addresses.in, predicate.Funcs{UpdateFunc: trigger.LabelsChanged,
 				DeleteFunc: func(event.DeleteEvent) bool { return false }}).MetadataOnly(),
-		},
+		}, kind.ProbeWatches(addresses.onProbe)...),
 	}, {
 		Name: topology.KindLoadBalancerPool, Reconciler: pools,
 		Owner: func() client.Object { return &networkv1alpha1.LoadBalancerPool{} },
@@ -152,30 +157,34 @@ func nodeChanged(e event.UpdateEvent) bool {
 func networkChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || specChanged(before, after) || before.Status.Chassis != after.Status.Chassis ||
+	return !ok || !ok2 || kind.NodeSpecChanged(before, after) || before.Status.Chassis != after.Status.Chassis ||
+		!equality.Semantic.DeepEqual(before.Status.Probed, after.Status.Probed) ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
-}
-
-// specChanged reports whether anything but the node's routes changed in its spec.
-func specChanged(before, after *networkv1alpha1.NodeNetwork) bool {
-	if before.Generation == after.Generation {
-		return false
-	}
-	was, is := before.Spec, after.Spec
-	was.BGP, is.BGP = nil, nil
-	return !equality.Semantic.DeepEqual(was, is)
 }
 
 // waiting returns a request for each Service that lacks an address that it requests, or shares one with the changed Service.
 func (r *Allocator) waiting(ctx context.Context, changed client.Object) []reconcile.Request {
 	c, ok := changed.(*corev1.Service)
 	return r.services(ctx, func(s *corev1.Service) bool {
-		have := loadbalancer.AddressesOf(s)
-		if len(have) < max(1, len(s.Spec.IPFamilies)) ||
-			meta.IsStatusConditionFalse(s.Status.Conditions, networkv1alpha1.ServiceLoadBalancerReady) {
+		if lacks(s) {
 			return true
 		}
+		have := loadbalancer.AddressesOf(s)
 		return ok && slices.ContainsFunc(facts.ServiceAddresses(c), func(a netip.Addr) bool { return slices.Contains(have, a) })
+	})
+}
+
+// lacks reports whether a Service lacks an address that it requests.
+func lacks(s *corev1.Service) bool {
+	return len(loadbalancer.AddressesOf(s)) < max(1, len(s.Spec.IPFamilies)) ||
+		meta.IsStatusConditionFalse(s.Status.Conditions, networkv1alpha1.ServiceLoadBalancerReady)
+}
+
+// onProbe returns a request for each Service that may wait for an address that a node has probed.
+func (r *Allocator) onProbe(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.services(ctx, func(s *corev1.Service) bool {
+		c := meta.FindStatusCondition(s.Status.Conditions, networkv1alpha1.ServiceLoadBalancerReady)
+		return lacks(s) && (c == nil || c.Reason != networkv1alpha1.ReasonNoPool && c.Reason != networkv1alpha1.ReasonInvalidRequest)
 	})
 }
 

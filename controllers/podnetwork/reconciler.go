@@ -116,28 +116,28 @@ func (r *Reconciler) judge(ctx context.Context, read facts.PodNetwork, n *networ
 	return networkv1alpha1.ReasonAsExpected, "the network is in the database", nil
 }
 
-// contested names the addresses of attached pods that a machine on the segment of a Localnet Network has, too. The pods keep them.
+// contested names the addresses of attached pods that a machine on the segment of a Localnet Network, an EgressIP or a load
+// balancer has, too. The pods keep them.
 func (r *Reconciler) contested(ctx context.Context, n facts.PodNetwork) (contested []string, err error) {
 	if n.Topology != networkv1alpha1.TopologyLocalnet {
 		return nil, nil
 	}
 	hosts, err := kind.SegmentHosts(ctx, r.Client)
-	for _, host := range hosts {
+	if err != nil {
+		return nil, err
+	}
+	translated, err := kind.TranslatedAddresses(ctx, r.Client)
+	if err != nil {
+		return nil, err
+	}
+	for _, host := range append(hosts, translated...) {
 		if owner := r.Addresses.Of(n.Name).UserOfAddress(host.Address); owner != "" {
 			contested = append(contested, fmt.Sprintf("%s has address %s, which belongs to %s: delete the pod",
-				userOf(owner), host.Address, host.Of))
+				kind.UserOf(owner), host.Address, host.Of))
 		}
 	}
 	slices.Sort(contested)
-	return slices.Compact(contested), err
-}
-
-// userOf names the owner of an address in messages: the pod of an attachment, or an IPAMClaim.
-func userOf(owner string) string {
-	if part := strings.SplitN(owner, "/", 3); len(part) == 3 {
-		return "pod " + part[0] + "/" + part[1]
-	}
-	return owner
+	return slices.Compact(contested), nil
 }
 
 // unselected lists the namespaces with attached pods that spec.namespaces does not select, sorted, with their number of interfaces.

@@ -39,7 +39,8 @@ func TestConditionsOfANetworkInUse(t *testing.T) {
 		"nothing selected": {attached: map[string]int{"a": 2, "b": 3},
 			reason: networkv1alpha1.ReasonNamespacesInUse, message: []string{": a (2), b (3)."}},
 		"a machine's address": {topology: networkv1alpha1.TopologyLocalnet, namespaces: red, attached: map[string]int{"b": 1},
-			reason: networkv1alpha1.ReasonAddressConflict, message: []string{"pod a/web has address 10.100.0.9, which belongs to node n7"}},
+			reason: networkv1alpha1.ReasonAddressConflict, message: []string{"pod a/web has address 10.100.0.9, which belongs to node n7",
+				"pod a/web has address 10.100.0.9, which belongs to EgressIP out"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "blue", UID: "u"}}
@@ -61,7 +62,9 @@ func TestConditionsOfANetworkInUse(t *testing.T) {
 				env.NetworkAddresses = addresses
 				env.Attached = func(string) (map[string]int, bool) { return c.attached, true }
 			}
-			b := kindtest.New(t, podnetwork.Kinds, topology.KindPodNetwork, prepare, n, node,
+			egress := &networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "out"}}
+			egress.Spec.EgressIPs = []networkv1alpha1.EgressAddress{"10.100.0.9"}
+			b := kindtest.New(t, podnetwork.Kinds, topology.KindPodNetwork, prepare, n, node, egress,
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"team": "red"}}},
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "b", Labels: map[string]string{"team": "blue"}}})
 			outcome := b.Reconcile("", "blue")

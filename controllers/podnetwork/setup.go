@@ -4,6 +4,7 @@ package podnetwork
 
 import (
 	"context"
+	"slices"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +43,7 @@ func (r *Reconciler) kind() *kind.Kind {
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.all, predicate.Funcs{UpdateFunc: linksChanged}),
 			kind.Map(&corev1.Namespace{}, r.all, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
-		}, kind.SegmentHostWatches(r.onSegments)...),
+		}, slices.Concat(kind.SegmentHostWatches(r.onSegments), kind.TranslatedWatches(r.onSegments))...),
 	}
 }
 

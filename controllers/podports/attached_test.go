@@ -271,7 +271,11 @@ func TestMachinesOnASegmentKeepTheirAddresses(t *testing.T) {
 		route.Spec.NextHops.Static = []networkv1alpha1.StaticNextHop{{Address: "10.100.0.5"}}
 		peer := &networkv1alpha1.BGPPeer{ObjectMeta: metav1.ObjectMeta{Name: "tor"}}
 		peer.Spec.PeerAddress = "10.100.0.6"
-		return []client.Object{node, nn, apiServer, route, peer}
+		egress := &networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "out"}}
+		egress.Spec.EgressIPs = []networkv1alpha1.EgressAddress{"10.100.0.7"}
+		balancers := &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
+		balancers.Status.InUse = []networkv1alpha1.IP{"10.100.0.8"}
+		return []client.Object{node, nn, apiServer, route, peer, egress, balancers}
 	}
 	bed := func(t *testing.T) (*kindtest.Bed, *corev1.Pod) {
 		b, pod := selectedBed(t)
@@ -288,7 +292,7 @@ func TestMachinesOnASegmentKeepTheirAddresses(t *testing.T) {
 		spec.Topology, spec.PhysicalNetwork = networkv1alpha1.TopologyLocalnet, "dc"
 	}
 	for _, c := range []struct{ topology, request, want, refused string }{
-		{"Localnet", `blue`, "10.100.0.7 ", ""},
+		{"Localnet", `blue`, "10.100.0.9 ", ""},
 		{"Layer2", `blue`, "10.100.0.1 ", ""}, // pods alone are on it
 		{"Localnet", `[{"name":"blue","ips":["10.100.0.1"]}]`, "", "10.100.0.1 belongs to node n7"},
 		{"Localnet", `[{"name":"blue","ips":["10.100.0.2"]}]`, "", "10.100.0.2 belongs to node n8"},
@@ -296,7 +300,9 @@ func TestMachinesOnASegmentKeepTheirAddresses(t *testing.T) {
 		{"Localnet", `[{"name":"blue","ips":["10.100.0.4"]}]`, "", "10.100.0.4 belongs to the Kubernetes API server"},
 		{"Localnet", `[{"name":"blue","ips":["10.100.0.5"]}]`, "", "10.100.0.5 belongs to a router of ExternalRoute r"},
 		{"Localnet", `[{"name":"blue","ips":["10.100.0.6"]}]`, "", "10.100.0.6 belongs to the router of BGPPeer tor"},
-		{"Localnet", `[{"name":"blue","ips":["10.100.0.8"]}]`, "10.100.0.8 ", ""},
+		{"Localnet", `[{"name":"blue","ips":["10.100.0.7"]}]`, "", "10.100.0.7 belongs to EgressIP out"},
+		{"Localnet", `[{"name":"blue","ips":["10.100.0.8"]}]`, "", "10.100.0.8 belongs to LoadBalancerPool pool"},
+		{"Localnet", `[{"name":"blue","ips":["10.100.0.10"]}]`, "10.100.0.10 ", ""},
 	} {
 		t.Run(c.topology+c.request, func(t *testing.T) {
 			b, pod := bed(t)
@@ -316,7 +322,7 @@ func TestMachinesOnASegmentKeepTheirAddresses(t *testing.T) {
 		edit(b, localnet)
 		before := b.Reconcile("demo", "web").Units[web]
 		node := kindtest.Get(b, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n7"}})
-		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.100.0.7"}}
+		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.100.0.9"}}
 		b.Update(node)
 		if after := b.Reconcile(pod.Namespace, pod.Name).Units[web]; !slices.Equal(before, after) || message(b) != "" {
 			t.Errorf("the pod has %q, before %q: %s", after, before, message(b))

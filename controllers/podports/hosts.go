@@ -16,7 +16,8 @@ import (
 	"github.com/weft-network/weft/controllers/kind"
 )
 
-// resolveHosts takes the addresses of machines on the segment of a Localnet Network from an attempt.
+// resolveHosts takes the addresses of machines on the segment of a Localnet Network from an attempt, and the addresses of EgressIPs and
+// load balancers.
 func (r *Reconciler) resolveHosts(ctx context.Context, a *attempt) error {
 	if a.failed != nil || len(a.pools) == 0 || a.port.Network.Topology != networkv1alpha1.TopologyLocalnet {
 		return nil
@@ -25,6 +26,11 @@ func (r *Reconciler) resolveHosts(ctx context.Context, a *attempt) error {
 	if err != nil {
 		return err
 	}
+	translated, err := kind.TranslatedAddresses(ctx, r.Client)
+	if err != nil {
+		return err
+	}
+	hosts = append(hosts, translated...)
 	for i := range a.pools {
 		pool := &a.pools[i]
 		pool.Exclude = slices.Clip(pool.Exclude)
@@ -69,7 +75,7 @@ var notCreated = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { retu
 
 // freesHosts returns the watches of machines on segments whose addresses may become free.
 func (r *Reconciler) freesHosts() []kind.Watch {
-	watches := kind.SegmentHostWatches(r.refused)
+	watches := append(kind.SegmentHostWatches(r.refused), kind.TranslatedWatches(r.refused)...)
 	for i := range watches {
 		watches[i].Predicates = append(watches[i].Predicates, notCreated)
 	}

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -26,7 +30,11 @@ import (
 )
 
 // QoS reconciles EgressQoSes. Their rules name the sets of the selected pods' addresses, which policies share.
-type QoS struct{ *Reconciler }
+type QoS struct {
+	*Reconciler
+	// CountDelay is how long the status may not say yet that a rule has lost its last pod.
+	CountDelay time.Duration
+}
 
 // Reconcile implements reconcile.Reconciler.
 func (r *QoS) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -51,7 +59,60 @@ func (r *QoS) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 		return ctrl.Result{}, nil // the sets that wait for a pod enqueue this object when they are created
 	}
 	applied := r.settle(ctx, topology.EgressQoSUnit(read), selectors)
-	return ctrl.Result{}, errors.Join(applied, r.report(ctx, &qos, invalid, applied))
+	idle, err := r.idle(ctx, &qos)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, errors.Join(applied, r.report(ctx, &qos, invalid, applied, idle))
+}
+
+// selectsOf returns the selection of pods by a rule. ok is false for a rule of all pods of the namespace.
+func selectsOf(rule *networkv1alpha1.EgressQoSRule) (selects kind.Selects, ok bool) {
+	selector, err := metav1.LabelSelectorAsSelector(rule.PodSelector)
+	return func(_, pod labels.Set) (bool, error) { return selector.Matches(pod), nil }, rule.PodSelector != nil && err == nil
+}
+
+// idle describes the rules whose podSelector selects no pod.
+func (r *QoS) idle(ctx context.Context, qos *networkv1alpha1.EgressQoS) (idle []string, err error) {
+	for i := range qos.Spec.Egress {
+		selects, ok := selectsOf(&qos.Spec.Egress[i])
+		if !ok {
+			continue
+		}
+		selected, err := kind.SelectsAny(ctx, r.Client, selects, client.InNamespace(qos.Namespace))
+		if err != nil {
+			return nil, err
+		}
+		if !selected {
+			idle = append(idle, ruleSelectsNone(i))
+		}
+	}
+	return idle, nil
+}
+
+// ruleSelectsNone is a part of the condition's message.
+func ruleSelectsNone(rule int) string {
+	return fmt.Sprintf("spec.egress[%d].podSelector selects no pod", rule)
+}
+
+// selectors lists the selectors of the EgressQoS of an object's namespace.
+func (r *QoS) selectors(ctx context.Context, o client.Object) (all []kind.Selector) {
+	name := types.NamespacedName{Namespace: o.GetNamespace(), Name: networkv1alpha1.EgressQoSName}
+	var qos networkv1alpha1.EgressQoS
+	if name.Namespace == "" || r.Client.Get(ctx, name, &qos, client.UnsafeDisableDeepCopy) != nil { // it is only read
+		return nil
+	}
+	message := ""
+	if ready := meta.FindStatusCondition(qos.Status.Conditions, networkv1alpha1.ConditionReady); ready != nil {
+		message = ready.Message
+	}
+	for i := range qos.Spec.Egress {
+		if selects, ok := selectsOf(&qos.Spec.Egress[i]); ok {
+			all = append(all, kind.Selector{Request: reconcile.Request{NamespacedName: name}, Selects: selects,
+				None: strings.Contains(message, ruleSelectsNone(i))})
+		}
+	}
+	return all
 }
 
 func (r *QoS) use(ctx context.Context, qos *networkv1alpha1.EgressQoS) (read facts.EgressQoS, invalid, err error) {
@@ -79,10 +140,10 @@ func (r *QoS) load(ctx context.Context) error {
 }
 
 // report writes in the status whether the rules are in force, and records an event if they are not.
-func (r *QoS) report(ctx context.Context, qos *networkv1alpha1.EgressQoS, invalid, applied error) error {
+func (r *QoS) report(ctx context.Context, qos *networkv1alpha1.EgressQoS, invalid, applied error, idle []string) error {
 	condition := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue,
 		Reason: networkv1alpha1.ReasonAsExpected, ObservedGeneration: qos.Generation,
-		Message: fmt.Sprintf("rules in force: %d", len(qos.Spec.Egress))}
+		Message: strings.Join(append([]string{fmt.Sprintf("rules in force: %d", len(qos.Spec.Egress))}, idle...), "; ")}
 	updated := qos.DeepCopy()
 	if invalid == nil && applied == nil {
 		updated.Status.Egress = updated.Spec.Egress
@@ -116,15 +177,20 @@ func (r *QoS) kind() *kind.Kind {
 	return &kind.Kind{
 		Name: topology.KindEgressQoS, Workers: workers, Reconciler: r,
 		Owner: func() client.Object { return &networkv1alpha1.EgressQoS{} },
-		Watches: []kind.Watch{
+		Watches: append([]kind.Watch{
 			kind.Of(&networkv1alpha1.EgressQoS{}, predicate.Funcs{UpdateFunc: qosChanged}),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.all, predicate.Funcs{
 				CreateFunc: func(e event.CreateEvent) bool { return r.isLocal(e.Object) },
 				DeleteFunc: func(e event.DeleteEvent) bool { return r.isLocal(e.Object) },
 				UpdateFunc: func(e event.UpdateEvent) bool { return r.isLocal(e.ObjectOld) != r.isLocal(e.ObjectNew) },
 			}),
-		},
+		}, kind.SelectionWatches(r.Client, r.selectors, r.lost)...),
 	}
+}
+
+// lost enqueues an EgressQoS that may have lost the last pod of a rule, once for the pods of a while.
+func (r *QoS) lost(request reconcile.Request) {
+	r.Triggers.EnqueueAfter(topology.KindEgressQoS, request.NamespacedName, r.CountDelay)
 }
 
 // isLocal reports whether a node of the zone is in Local mode.

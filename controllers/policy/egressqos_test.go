@@ -58,10 +58,12 @@ func TestReconcileQoS(t *testing.T) {
 		nodes []client.Object
 		rows  int // rows and elements of the unit
 		want  metav1.Condition
+		none  string // ends the message
 	}{
 		"a rule": {rules: []networkv1alpha1.EgressQoSRule{mark(46, "web")}, rows: 2,
 			want: metav1.Condition{Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, Message: "rules in force: 1"}},
 		"also at the switch of a node in Local mode": {rules: []networkv1alpha1.EgressQoSRule{mark(46, "web"), mark(10, "db")}, rows: 8,
+			none:  "; spec.egress[1].podSelector selects no pod",
 			nodes: []client.Object{aNodeNetwork("n1", networkv1alpha1.GatewayShared), aNodeNetwork("n2", networkv1alpha1.GatewayLocal)},
 			want:  metav1.Condition{Status: metav1.ConditionTrue, Reason: networkv1alpha1.ReasonAsExpected, Message: "rules in force: 2"}},
 		"an unreadable rule keeps the former rules": {former: []networkv1alpha1.EgressQoSRule{mark(46, "web")}, rows: 2,
@@ -85,7 +87,7 @@ func TestReconcileQoS(t *testing.T) {
 			if rows := first.Units[qosKey]; len(rows) != c.rows {
 				t.Errorf("unit %q, want %d lines", rows, c.rows)
 			}
-			c.want.Type = networkv1alpha1.ConditionReady
+			c.want.Type, c.want.Message = networkv1alpha1.ConditionReady, c.want.Message+c.none
 			if got := readyOf(b); got != c.want {
 				t.Errorf("condition %+v\nwant %+v", got, c.want)
 			}
@@ -98,6 +100,39 @@ func TestReconcileQoS(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A rule whose podSelector selects no pod is named, also after the labels of a pod have changed. That is no event, and another namespace's
+// pods enqueue nothing.
+func TestAQoSOfNoPod(t *testing.T) {
+	pod := aPod()
+	b := newBed(t, topology.KindEgressQoS, pod, aQoS(mark(46, "web"), mark(10, "db")))
+	says := func(want string) {
+		t.Helper()
+		have := b.Reconcile("demo", networkv1alpha1.EgressQoSName)
+		if message := readyOf(b).Message; message != want || len(have.Events) > 0 {
+			t.Errorf("message %q, want %q; events %q", message, want, have.Events)
+		}
+		b.ExpectSettled("demo", networkv1alpha1.EgressQoSName)
+	}
+	says("rules in force: 2; spec.egress[1].podSelector selects no pod")
+	r := (&QoS{Reconciler: &Reconciler{Client: b.Env.Client}})
+	none := func(o client.Object) (none []bool) {
+		for _, s := range r.selectors(t.Context(), o) {
+			none = append(none, s.None)
+		}
+		return none
+	}
+	if have := none(pod); !slices.Equal(have, []bool{false, true}) {
+		t.Errorf("the status says of the rules %v", have)
+	}
+	if have := none(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "db"}}); len(have) > 0 {
+		t.Errorf("a pod of another namespace concerns %v", have)
+	}
+	pod = kindtest.Get(b, pod)
+	pod.Labels = map[string]string{"app": "db"}
+	b.Update(pod)
+	says("rules in force: 2; spec.egress[0].podSelector selects no pod")
 }
 
 // An EgressQoS goes with its object, and its sets with it.

@@ -41,7 +41,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	}
 	r.Multi = &Multi{Reconciler: r, Optional: r.optional(multiKind(), env.Served, multiPolicyChanged)}
 	definitions.Kinds = append(definitions.Kinds, r.Multi.Optional)
-	r.QoS, r.Multicast = &QoS{r}, &Multicast{r}
+	r.QoS, r.Multicast = &QoS{Reconciler: r, CountDelay: env.Settings.CountDelay}, &Multicast{r}
 	return append(kinds, r.Multi.kind(), r.QoS.kind(), r.Multicast.kind(), definitions.kind())
 }
 

@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/addressprobe"
 	"github.com/weft-network/weft/pkg/agent/attach"
 	"github.com/weft-network/weft/pkg/agent/bgp"
 	"github.com/weft-network/weft/pkg/agent/bindings"
@@ -49,6 +50,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/ipsec"
 	"github.com/weft-network/weft/pkg/agent/kubelet"
 	"github.com/weft-network/weft/pkg/agent/learning"
+	"github.com/weft-network/weft/pkg/agent/neighbour"
 	"github.com/weft-network/weft/pkg/agent/node"
 	"github.com/weft-network/weft/pkg/agent/nodeevents"
 	"github.com/weft-network/weft/pkg/agent/podapi"
@@ -134,6 +136,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	speaker := bgp.New(bgp.Options{Passwords: cmp.Or(o.Passwords, passwords), Changed: a.changed, Log: ctrl.Log.WithName("bgp"),
 		Running: ctx})
+	addresses := addressprobe.New(addressprobe.Options{Users: neighbour.Users, Changed: a.changed, Now: time.Now})
 	r := node.New(node.Reconciler{
 		Client: mgr.GetClient(), Node: o.Node, Version: o.Version, Events: recorder, Datapath: a.gateway.Datapath,
 		OVS: a.ovs, Bindings: a.bindings, Controller: a.controller, Switch: a.vswitchd, ControllerRemotes: a.options.Controller,
@@ -141,7 +144,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Prober: &prober.Prober{Running: ctx, Changed: a.changed}, Running: ctx,
 		Learning: learning.New(o.SwitchDir, names.IntegrationBridge, ctrl.Log.WithName("affinity"),
 			func() { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, learning.Retry) }),
-		BGP: speaker,
+		BGP: speaker, Addresses: addresses,
 		IPsec: ipsec.New(ipsec.Options{Socket: o.IKESocket, Pair: o.Identity, Authorities: o.TLS.CACert, Changed: a.changed,
 			Deleted: func() { a.gateway.Repairs.ChangedOf(repairs.IPsec) },
 			After:   func(wait time.Duration) { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, wait) },
@@ -156,6 +159,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	for _, run := range []manager.RunnableFunc{
 		decisions.Run, a.ovs.Run, a.controller.Run, a.vswitchd.Run, idle.Run, sandboxes.Run, check.Run, networks.Run, ports.Run,
 		a.cni.Watch(a.changed), a.services.Checks, a.services.Run(mgr), a.watchHost, a.gateway.WatchRules, speaker.Run,
+		addresses.Run,
 	} {
 		if err := mgr.Add(run); err != nil {
 			return err

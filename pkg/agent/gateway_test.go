@@ -133,6 +133,7 @@ func TestTheGatewayIsReported(t *testing.T) {
 		Mode: "Shared", Uplink: "Bridge", Bridge: "br-ex", Interface: "nic0",
 		MACAddress: networkv1alpha1.MACAddress(link.Attrs().HardwareAddr.String()),
 		Addresses:  []networkv1alpha1.InterfaceAddress{encapIP + "/24"}, NextHops: []networkv1alpha1.IP{nextHop}, SNAT: "Node",
+		ProbesAddresses: true,
 	}
 	if diff := gocmp.Diff(want, n.status().Gateway); diff != "" {
 		t.Errorf("status.gateway (-want +got):\n%s", diff)

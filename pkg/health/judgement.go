@@ -42,7 +42,7 @@ var judgements = map[conditionOf]judgement{
 		networkv1alpha1.ReasonInvalidSpec: broken, networkv1alpha1.ReasonNoAssignableNode: broken,
 		networkv1alpha1.ReasonNotOnNodeNetwork: broken, networkv1alpha1.ReasonAddressInUse: broken,
 		networkv1alpha1.ReasonNodesUnreachable: broken, networkv1alpha1.ReasonDatabaseRefused: broken,
-		networkv1alpha1.ReasonDatabaseSchemaTooOld: broken,
+		networkv1alpha1.ReasonDatabaseSchemaTooOld: broken, networkv1alpha1.ReasonProbing: underway,
 	}},
 	{"ExternalRoute", networkv1alpha1.ConditionReady}: {networkv1alpha1.AreaTopology, map[string]cause{
 		networkv1alpha1.ReasonInvalidSpec: broken, networkv1alpha1.ReasonDatabaseSchemaTooOld: broken,
@@ -108,7 +108,7 @@ var judgements = map[conditionOf]judgement{
 		networkv1alpha1.ReasonReserved: requested, networkv1alpha1.ReasonAddressConflict: requested,
 	}},
 	{"Service", networkv1alpha1.ServiceLoadBalancerReady}: {networkv1alpha1.AreaAddresses, map[string]cause{
-		networkv1alpha1.ReasonNoPool: requested, networkv1alpha1.ReasonPoolExhausted: requested,
+		networkv1alpha1.ReasonNoPool: requested, networkv1alpha1.ReasonPoolExhausted: requested, networkv1alpha1.ReasonProbing: underway,
 		networkv1alpha1.ReasonInvalidRequest: requested, networkv1alpha1.ReasonAddressUnavailable: requested,
 	}},
 	{"Service", networkv1alpha1.ServiceEgressSource}: {networkv1alpha1.AreaTopology, map[string]cause{

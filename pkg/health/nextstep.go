@@ -157,8 +157,9 @@ var nextSteps = map[string]string{
 		", or bring back the labelled nodes",
 	networkv1alpha1.ReasonNotOnNodeNetwork: "give EgressIP's spec.egressIPs, or the pool's spec.ranges, addresses of the network of " +
 		"the nodes' link to the outside",
-	networkv1alpha1.ReasonAddressInUse: "give EgressIP's spec.egressIPs an unused address; the " +
-		"message names the owner of this one",
+	networkv1alpha1.ReasonAddressInUse: "give EgressIP's spec.egressIPs or the pool's spec.addresses unused addresses; the " +
+		"message names the owner or the MAC, whose host may also release the address",
+	networkv1alpha1.ReasonProbing:          "none, unless it stays: see whether the agents of the nodes with spec.probeAddresses run",
 	networkv1alpha1.ReasonNodesUnreachable: "find out why the nodes that carry the addresses do not respond: kubectl get nodes",
 	networkv1alpha1.ReasonNoNextHop:        "bring back a router: a pod that spec.nextHops.pods selects must run",
 	networkv1alpha1.ReasonNextHopsDown:     "repair the router that the message names, or its BFD: it must answer each node at UDP port 3784",

@@ -14,8 +14,18 @@ type Use struct {
 	// Of names it: "service demo/web".
 	Of string
 	Sharing
+	// Exclusive means that the user is no Service and shares the address with none.
+	Exclusive bool
 	// Younger means that the Service that requests the address precedes it, and so keeps an address that both have.
 	Younger bool
+	// MAC is that of a foreign host of the segment that has the address. A Service keeps an address despite it, and a pool that no node
+	// answers for gives it.
+	MAC string
+}
+
+// ForeignHost is the Use of an address by a foreign host.
+func ForeignHost(mac string) Use {
+	return Use{Of: "a host of the nodes' segment with MAC " + mac, Exclusive: true, Younger: true, MAC: mac}
 }
 
 // Book maps each address in use to its users, without the Service that requests an address.
@@ -28,6 +38,10 @@ type Assignment struct {
 	Pools     []string
 	// Reason and Message say why an address is missing. Reason is empty if none is.
 	Reason, Message string
+	// Chosen are the addresses that the Service does not have yet and gets, or waits for until a node has probed them. Waits means that it
+	// waits for at least one.
+	Chosen []netip.Addr
+	Waits  bool
 }
 
 // Served reports whether a pool serves a Service, whether or not it has a free address.
@@ -54,11 +68,16 @@ func Assign(r Request, current []netip.Addr, pools []Pool, book Book) (a Assignm
 		return Keep(r, current, pools, book, networkv1alpha1.ReasonNoPool, noPool(r))
 	}
 	var missing []string
+	all := r.Every || len(r.Addresses) > 0 // it gets all or none
 	for _, is4 := range r.families() {
 		address, pool, reason, message := c.choose(is4)
+		if (message == "" || reason == networkv1alpha1.ReasonProbing) && !slices.Contains(current, address) {
+			a.Chosen = append(a.Chosen, address)
+		}
+		a.Waits = a.Waits || reason == networkv1alpha1.ReasonProbing
 		if message != "" {
 			missing = append(missing, message)
-			if a.Reason == "" {
+			if a.Reason == "" || all && a.Reason == networkv1alpha1.ReasonProbing {
 				a.Reason = reason
 			}
 			continue
@@ -66,8 +85,12 @@ func Assign(r Request, current []netip.Addr, pools []Pool, book Book) (a Assignm
 		a.Addresses, a.Pools = append(a.Addresses, address), append(a.Pools, pool)
 	}
 	a.Message = strings.Join(missing, "; ")
-	if len(missing) > 0 && (r.Every || len(r.Addresses) > 0 || len(a.Addresses) == 0) {
-		return Keep(r, current, pools, book, a.Reason, a.Message)
+	if len(missing) > 0 && (all || len(a.Addresses) == 0) {
+		kept := Keep(r, current, pools, book, a.Reason, a.Message)
+		if !all || a.Reason == networkv1alpha1.ReasonProbing { // otherwise a probe gives it nothing
+			kept.Chosen, kept.Waits = a.Chosen, a.Waits
+		}
+		return kept
 	}
 	if len(a.Addresses) > 0 { // PreferDualStack has enough with one
 		a.Reason = ""
@@ -134,7 +157,12 @@ func (c chooser) choose(is4 bool) (address netip.Addr, pool, reason, message str
 		case p.Refused != "":
 			refused = p.Refused
 		case p.AutoAssign || c.Pool == p.Name:
-			if a, ok := c.firstFree(p, is4); ok {
+			a, waits, ok := c.firstFree(p, is4)
+			if ok && waits {
+				return a, p.Name, networkv1alpha1.ReasonProbing,
+					fmt.Sprintf("a node probes the segment for an %s address of LoadBalancerPool %s", familyName(is4), p.Name)
+			}
+			if ok {
 				return a, p.Name, "", ""
 			}
 		}
@@ -149,7 +177,7 @@ func (c chooser) choose(is4 bool) (address netip.Addr, pool, reason, message str
 // kept returns the address of a family that the Service has and can keep, and its pool.
 func (c chooser) kept(is4 bool) (address netip.Addr, pool string, ok bool) {
 	for _, a := range c.current {
-		if p, ok := c.poolOf(a); ok && a.Is4() == is4 && c.whyNot(a) == "" {
+		if p, ok := c.poolOf(a); ok && a.Is4() == is4 && c.whyNot(p, a) == "" {
 			return a, p.Name, true
 		}
 	}
@@ -161,10 +189,12 @@ func (c chooser) requested(a netip.Addr) (address netip.Addr, pool, reason, mess
 	p, ok := c.poolOf(a)
 	if !ok {
 		message = fmt.Sprintf("requested address %s is not in %s", a, c.poolNames())
-	} else if why := c.whyNot(a); why != "" {
+	} else if why := c.whyNot(p, a); why != "" {
 		message = fmt.Sprintf("requested address %s: %s", a, why)
 	} else if p.Refused != "" && !slices.Contains(c.current, a) {
 		message = fmt.Sprintf("requested address %s: %s", a, p.Refused)
+	} else if !slices.Contains(c.current, a) && len(c.book[a]) == 0 && p.waits(a) {
+		return a, p.Name, networkv1alpha1.ReasonProbing, fmt.Sprintf("a node probes the segment for requested address %s", a)
 	} else {
 		return a, p.Name, "", ""
 	}
@@ -183,12 +213,18 @@ func (c chooser) poolOf(a netip.Addr) (Pool, bool) {
 	return c.named[i], true
 }
 
-// whyNot returns why a Service cannot have an address. It is empty if the address is free or can be shared.
-func (c chooser) whyNot(a netip.Addr) string {
+// whyNot returns why a Service cannot have an address of a pool. It is empty if the address is free or can be shared.
+func (c chooser) whyNot(p Pool, a netip.Addr) string {
 	keeps := slices.Contains(c.current, a)
 	for _, use := range c.book[a] {
 		if keeps && use.Younger {
 			continue
+		}
+		if use.MAC != "" && !p.OnSegment {
+			continue
+		}
+		if use.Exclusive {
+			return use.Of + " has it"
 		}
 		if why := c.Sharing.With(use.Sharing); why != "" {
 			return fmt.Sprintf("%s has it, and %s", use.Of, why)
@@ -197,24 +233,35 @@ func (c chooser) whyNot(a netip.Addr) string {
 	return ""
 }
 
-// firstFree returns the first address of a pool that the Service can share, or else the first unused one.
-func (c chooser) firstFree(p Pool, is4 bool) (found netip.Addr, ok bool) {
+// maxAhead is how many addresses of a pool that wait for a probe are passed over in search of an address that does not wait.
+const maxAhead = 64
+
+// firstFree returns the first address of a pool that the Service can share, or else the first unused address. An address that waits
+// for a probe comes after the others.
+func (c chooser) firstFree(p Pool, is4 bool) (found netip.Addr, waits, ok bool) {
 	for a := range c.book {
-		if a.Is4() == is4 && p.Contains(a) && c.whyNot(a) == "" && (!found.IsValid() || a.Less(found)) {
+		if a.Is4() == is4 && p.Contains(a) && c.whyNot(p, a) == "" && (!found.IsValid() || a.Less(found)) {
 			found = a
 		}
 	}
 	if found.IsValid() {
-		return found, true
+		return found, false, true
 	}
+	passed := 0
 	for _, r := range p.Ranges {
-		for a := r.First; r.First.Is4() == is4 && r.Contains(a); a = a.Next() {
-			if len(c.book[a]) == 0 {
-				return a, true
+		for a := r.First; r.First.Is4() == is4 && r.Contains(a) && passed < maxAhead; a = a.Next() {
+			if len(c.book[a]) > 0 {
+				continue
+			}
+			if !p.waits(a) {
+				return a, false, true
+			}
+			if passed++; passed == 1 {
+				found = a
 			}
 		}
 	}
-	return found, false
+	return found, true, passed > 0
 }
 
 func (c chooser) poolNames() string {

@@ -352,3 +352,22 @@ func TestTotal(t *testing.T) {
 		}
 	}
 }
+
+// No node probes an address for a Service that cannot get its other family.
+func TestWhatIsProbed(t *testing.T) {
+	policy := func(p corev1.IPFamilyPolicy) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Spec.IPFamilyPolicy = &p }
+	}
+	pool := aPool(t, "edge", ranges{"192.0.2.200/31"})
+	pool.Waits = func(netip.Addr) bool { return true }
+	for p, want := range map[corev1.IPFamilyPolicy]int{corev1.IPFamilyPolicyRequireDualStack: 0, corev1.IPFamilyPolicyPreferDualStack: 1} {
+		r, err := ParseRequest(aService("46", policy(p)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := Assign(r, nil, []Pool{pool}, Book{})
+		if len(a.Chosen) != want || a.Waits != (want > 0) || (a.Reason == networkv1alpha1.ReasonProbing) != a.Waits {
+			t.Errorf("%s: %+v", p, a)
+		}
+	}
+}

@@ -37,7 +37,12 @@ type Pool struct {
 	InUse []netip.Addr
 	// Refused is the reason why the pool gives no new addresses. It is empty for a pool in force.
 	Refused string
+	// Waits reports whether a node must probe an address before a Service gets it. If it is nil, none must.
+	Waits func(netip.Addr) bool
 }
+
+// waits reports whether a Service must wait for an address.
+func (p Pool) waits(a netip.Addr) bool { return p.OnSegment && p.Waits != nil && p.Waits(a) }
 
 // ParsePool reads a LoadBalancerPool. The error names the first wrong field. The pool then has everything else, because
 // Services keep the addresses that they have.

@@ -23,14 +23,15 @@ type Trigger struct {
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	waiting []reconcile.Request
-	ignored bool // no controller will start
+	last    []reconcile.Request // of EnqueueLast before the controller started
+	ignored bool                // no controller will start
 }
 
 // Ignore drops all requests: this process has no controller for them.
 func (t *Trigger) Ignore() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.waiting, t.ignored = nil, true
+	t.waiting, t.last, t.ignored = nil, nil, true
 }
 
 // Start implements source.Source.
@@ -41,7 +42,10 @@ func (t *Trigger) Start(_ context.Context, queue workqueue.TypedRateLimitingInte
 	for _, request := range t.waiting {
 		queue.Add(request)
 	}
-	t.waiting = nil
+	for _, request := range t.last {
+		t.addLast(request)
+	}
+	t.waiting, t.last = nil, nil
 	return nil
 }
 
@@ -72,19 +76,30 @@ func (t *Trigger) enqueue(request reconcile.Request, delay time.Duration) {
 func (t *Trigger) EnqueueLast(name types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	switch request := (reconcile.Request{NamespacedName: name}); {
+	case t.ignored:
+	case t.queue == nil:
+		t.last = append(t.last, request)
+	default:
+		t.addLast(request)
+	}
+}
+
+// addLast adds a request to the queue. t.mu must be held.
+func (t *Trigger) addLast(request reconcile.Request) {
 	if queue, ok := t.queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, reconcile.Request{NamespacedName: name})
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, request)
 		return
 	}
-	t.enqueue(reconcile.Request{NamespacedName: name}, 0)
+	t.queue.Add(request)
 }
 
 // Take removes and returns the requests from before the controller started, in order.
 func (t *Trigger) Take() []reconcile.Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	taken := t.waiting
-	t.waiting = nil
+	taken := append(t.waiting, t.last...)
+	t.waiting, t.last = nil, nil
 	return taken
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weft-network/weft/pkg/unit"
@@ -32,6 +33,27 @@ func TestRequestsBeforeTheStartAreKept(t *testing.T) {
 	}
 	if queue.Len() != 0 {
 		t.Errorf("%d more requests", queue.Len())
+	}
+}
+
+// A request that may wait comes after the others, also if both are from before the start.
+func TestLastRequestsBeforeTheStart(t *testing.T) {
+	queue := priorityqueue.New[reconcile.Request]("test")
+	defer queue.ShutDown()
+	var trigger Trigger
+	for _, name := range []string{"old", "both"} {
+		trigger.EnqueueLast(types.NamespacedName{Name: name})
+	}
+	trigger.Enqueue(types.NamespacedName{Name: "both"})
+	if err := trigger.Start(context.Background(), queue); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"both", "old"} {
+		got, _ := queue.Get()
+		if got.Name != want {
+			t.Errorf("got %s, want %s", got.Name, want)
+		}
+		queue.Done(got)
 	}
 }
 

@@ -77,11 +77,73 @@ func testLoadBalancer(t *testing.T, mode networkv1alpha1.GatewayMode) {
 	cluster := balanced("lb-cluster", corev1.ServiceExternalTrafficPolicyCluster)
 	local := balanced("lb-local", corev1.ServiceExternalTrafficPolicyLocal)
 	bed.create(t, cluster, local)
+	t.Run("foreign hosts", func(t *testing.T) { b.testForeign(t) })
 	t.Run("reached", func(t *testing.T) { b.testReached(t, cluster, local) })
 	t.Run("leaves with it", func(t *testing.T) { b.testLeaves(t, cluster, local) })
 	t.Run("moves", func(t *testing.T) { b.testMoves(t, cluster) })
 	t.Run("follows the endpoints", func(t *testing.T) { b.testFollows(t, local) })
 	t.Run("released", func(t *testing.T) { b.testReleased(t, cluster) })
+}
+
+// testForeign gives the router the next addresses of the pool and an egress IP, so that it is a foreign host that has them. Services get
+// other addresses. Who requests an address of the router gets it when the router has released it.
+func (b balancing) testForeign(t *testing.T) {
+	router, pool := lab.Router(), b.pool.Spec.Addresses
+	first, _, _ := strings.Cut(string(pool[0]), "-")
+	second, _, _ := strings.Cut(string(pool[1]), "/")
+	v4, v6 := netip.MustParseAddr(first), netip.MustParseAddr(second)
+	for range 4 { // two are in use, two are for Services without a request, and a third one passes over the router's
+		v4, v6 = v4.Next(), v6.Next()
+	}
+	foreign := []netip.Addr{v4, v6, v4.Next(), v6.Next(), egressAddresses(t)[0], egressAddresses(t)[1]}
+	release := func(ctx context.Context) {
+		for _, a := range foreign {
+			_, _ = bed.Exec(ctx, router.Name, "ip", "address", "delete", a.String(), "dev", "eth0") // it may be gone
+		}
+	}
+	t.Cleanup(func() { release(cleanup()) })
+	for _, a := range foreign {
+		bed.mustExec(t, router.Name, "ip", "address", "add", netip.PrefixFrom(a, a.BitLen()).String(), "dev", "eth0", "nodad")
+	}
+	requesting := balanced("lb-foreign", corev1.ServiceExternalTrafficPolicyCluster)
+	requesting.Annotations = map[string]string{networkv1alpha1.LoadBalancerIPsAnnotation: v4.String() + "," + v6.String()}
+	e := egressIP(t, "foreign", "foreign")
+	bed.assignable(t, "n1", true)
+	t.Cleanup(func() { bed.unassignable() })
+	bed.create(t, requesting, e)
+	named := func(conditions *[]metav1.Condition, o client.Object, kind, reason string) {
+		t.Helper()
+		eventually(t, recoveryTimeout, func() error {
+			must(t, bed.api.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+			c := meta.FindStatusCondition(*conditions, kind)
+			if c == nil || c.Reason != reason || !strings.Contains(c.Message, router.MAC.String()) {
+				return fmt.Errorf("%s: condition %+v, want reason %s and MAC %s", o.GetName(), c, reason, router.MAC)
+			}
+			return nil
+		})
+	}
+	named(&requesting.Status.Conditions, requesting, networkv1alpha1.ServiceLoadBalancerReady, networkv1alpha1.ReasonAddressUnavailable)
+	named(&e.Status.Conditions, e, networkv1alpha1.ConditionAssigned, networkv1alpha1.ReasonAddressInUse)
+	named(&b.pool.Status.Conditions, b.pool, networkv1alpha1.ConditionReady, networkv1alpha1.ReasonAddressInUse)
+	for i := range 3 {
+		free := balanced(fmt.Sprint("lb-free-", i), corev1.ServiceExternalTrafficPolicyCluster)
+		bed.create(t, free)
+		for a, node := range b.addressed(t, free) {
+			if slices.Contains(foreign, a) {
+				t.Errorf("Service %s has %s, which the router has", free.Name, a)
+			}
+			b.answeredBy(t, a, node)
+		}
+	}
+	release(t.Context())
+	for a := range b.addressed(t, requesting) {
+		if a != v4 && a != v6 {
+			t.Errorf("the Service that requests addresses of the router has %s", a)
+		}
+	}
+	bed.carried(t, e, "n1")
+	must(t, errors.Join(bed.api.Delete(t.Context(), requesting), bed.api.Delete(t.Context(), e)))
+	bed.awaitConsistent(t)
 }
 
 // addressed waits until a Service has an address of each family, and a node answers for each. It returns the addresses and

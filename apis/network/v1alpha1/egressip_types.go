@@ -41,7 +41,8 @@ type EgressIPList struct {
 // EgressIPSpec is the desired state of an EgressIP.
 type EgressIPSpec struct {
 	// egressIPs are the addresses. Each must be in a network of the nodes' link to the outside and must not be in use
-	// otherwise. Several addresses of a family are carried by different nodes, and connections are spread over them.
+	// otherwise, neither in the cluster nor by another host of that network. Several addresses of a family are carried by
+	// different nodes, and connections are spread over them.
 	// While an address cannot be used, an address that it replaces stays in use.
 	// +required
 	// +listType=set
@@ -105,6 +106,13 @@ type EgressIPStatus struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	Former []IP `json:"former,omitempty"`
+
+	// probing lists addresses that no node carries and that nodes probe: an address is not assigned until a node has found out
+	// that no foreign host has it.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Probing []IP `json:"probing,omitempty"`
 
 	// conditions: Assigned: each address is assigned to a node. The message names the other addresses, and why they
 	// are not assigned.

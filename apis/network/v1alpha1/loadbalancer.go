@@ -27,7 +27,7 @@ var (
 // that a pool serves have the condition.
 const ServiceLoadBalancerReady = GroupName + "/LoadBalancerReady"
 
-// Reasons of ServiceLoadBalancerReady, besides ReasonAsExpected, ReasonInvalidRequest for an annotation or
+// Reasons of ServiceLoadBalancerReady, besides ReasonAsExpected, ReasonProbing, ReasonInvalidRequest for an annotation or
 // spec.loadBalancerIP that cannot be read, and ReasonAddressUnavailable for a requested address that cannot be given.
 const (
 	// ReasonNoPool: no LoadBalancerPool serves the Service.

@@ -172,6 +172,45 @@ type NodeNetworkSpec struct {
 	// wildcards are the DNS names with wildcards whose addresses the node observes. It is absent without such a name.
 	// +optional
 	Wildcards *NodeWildcards `json:"wildcards,omitempty"`
+
+	// probeAddresses are addresses that EgressIPs and Services wait for. The node finds out whether a host of its segments has them.
+	// +optional
+	// +listType=map
+	// +listMapKey=address
+	// +kubebuilder:validation:MaxItems=256
+	ProbeAddresses []AddressProbe `json:"probeAddresses,omitempty"`
+}
+
+// MaxAddressProbes is how many addresses a node probes.
+const MaxAddressProbes = 256
+
+// AddressProbe requests a node to probe an address: to find out whether a host of the node's segments has it.
+type AddressProbe struct {
+	Address IP `json:"address"`
+
+	// requestedAt is when the operator requested the probe.
+	RequestedAt metav1.Time `json:"requestedAt"`
+
+	// expired means that the node did not report a result in time. The operator then does not wait for this node.
+	// +optional
+	Expired bool `json:"expired,omitempty"`
+}
+
+// ProbedAddress is the result of an AddressProbe.
+type ProbedAddress struct {
+	Address IP `json:"address"`
+
+	// requestedAt is that of the AddressProbe.
+	RequestedAt metav1.Time `json:"requestedAt"`
+
+	// macAddress is the MAC of the host that has the address. It is absent if no host has it. It may be the MAC of a node.
+	// +optional
+	MACAddress MACAddress `json:"macAddress,omitempty"`
+
+	// error is why the node cannot probe the address.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Error string `json:"error,omitempty"`
 }
 
 // Limits of a NodeNetwork's wildcards.
@@ -372,6 +411,13 @@ type NodeNetworkStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	Wildcards []ObservedWildcard `json:"wildcards,omitempty"`
 
+	// probed are the results of spec.probeAddresses, sorted.
+	// +optional
+	// +listType=map
+	// +listMapKey=address
+	// +kubebuilder:validation:MaxItems=256
+	Probed []ProbedAddress `json:"probed,omitempty"`
+
 	// agentVersion is the version of the agent that wrote this.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -445,6 +491,10 @@ type NodeGatewayStatus struct {
 	// +optional
 	AnswersForAddresses bool `json:"answersForAddresses,omitempty"`
 
+	// probesAddresses means that the agent probes the addresses of spec.probeAddresses. Agents of older versions cannot.
+	// +optional
+	ProbesAddresses bool `json:"probesAddresses,omitempty"`
+
 	// furtherLinks are the host's other links with addresses, whose networks may have egress IPs too. They are reported in
 	// Local mode, on nodes that may carry egress IPs.
 	// +optional
@@ -460,6 +510,10 @@ type NodeLink struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=15
 	Name string `json:"name"`
+
+	// macAddress is the MAC of the link. Agents of older versions do not report it.
+	// +optional
+	MACAddress MACAddress `json:"macAddress,omitempty"`
 
 	// addresses are the host's global addresses there, with the prefix length of their subnets.
 	// +optional

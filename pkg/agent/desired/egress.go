@@ -2,6 +2,7 @@ package desired
 
 import (
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -84,6 +85,9 @@ func FurtherLinks(links []Link) (status []networkv1alpha1.NodeLink) {
 	const most = 16
 	for _, l := range links[:min(len(links), most)] {
 		link := networkv1alpha1.NodeLink{Name: l.Name}
+		if mac, err := net.ParseMAC(l.MAC); err == nil && len(mac) == 6 { // InfiniBand has 20 bytes
+			link.MACAddress = networkv1alpha1.MACAddress(mac.String())
+		}
 		for _, address := range l.Addresses[:min(len(l.Addresses), most)] {
 			link.Addresses = append(link.Addresses, networkv1alpha1.InterfaceAddress(address.String()))
 		}

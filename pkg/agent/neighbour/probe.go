@@ -1,10 +1,12 @@
 package neighbour
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -62,7 +65,7 @@ func Probe(ctx context.Context, on Segment, addresses []netip.Addr) error {
 	}
 	defer socket.file.Close()
 	for round := 1; ; round++ {
-		err := socket.probe(ctx, addresses)
+		err := socket.probe(ctx, addresses, first)
 		if !errors.As(err, new(*UsedError)) || round == rounds {
 			return err
 		}
@@ -76,6 +79,39 @@ func Probe(ctx context.Context, on Segment, addresses []netip.Addr) error {
 	}
 }
 
+// Users returns the hosts of the segment that use addresses, each with its MAC, and keep answering. If several hosts use an address, the
+// smallest MAC counts, so that the result is the same each time.
+func Users(ctx context.Context, on Segment, addresses []netip.Addr) (map[netip.Addr]net.HardwareAddr, error) {
+	socket, err := open(on)
+	if err != nil {
+		return nil, fmt.Errorf("probe %v on link %s: %w", addresses, on.Link, err)
+	}
+	defer socket.file.Close()
+	for round := 1; ; round++ {
+		found := map[netip.Addr]net.HardwareAddr{}
+		err := socket.probe(ctx, addresses, func(used *UsedError) error {
+			if had, ok := found[used.Address]; !ok || bytes.Compare(used.MAC, had) < 0 {
+				found[used.Address] = used.MAC
+			}
+			return nil
+		})
+		if err != nil || len(found) == 0 || round == rounds {
+			return found, err
+		}
+		addresses = slices.Collect(maps.Keys(found))
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// first ends a probe at the first answer.
+func first(used *UsedError) error { return used }
+
 // Answers reports whether a host of the segment answers for an address. The error says why that cannot be found out.
 func Answers(ctx context.Context, on Segment, address netip.Addr) (bool, error) {
 	socket, err := open(on)
@@ -83,7 +119,7 @@ func Answers(ctx context.Context, on Segment, address netip.Addr) (bool, error) 
 		return false, fmt.Errorf("probe %s on link %s: %w", address, on.Link, err)
 	}
 	defer socket.file.Close()
-	err = socket.probe(ctx, []netip.Addr{address})
+	err = socket.probe(ctx, []netip.Addr{address}, first)
 	if errors.As(err, new(*UsedError)) {
 		return true, nil
 	}
@@ -107,12 +143,34 @@ func open(on Segment) (*socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("packet socket: %w", err)
 	}
-	err = errors.Join(unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1),
+	err = errors.Join(unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1), attachFilter(fd),
 		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: networkOrder(unix.ETH_P_ALL), Ifindex: link.Index}))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("packet socket: %w", err), unix.Close(fd))
 	}
 	return &socket{Segment: on, file: os.NewFile(uintptr(fd), "packet socket"), index: link.Index, mac: link.HardwareAddr}, nil
+}
+
+// attachFilter lets a packet socket receive only ARP and ICMPv6, so that the link's traffic does not displace answers.
+func attachFilter(fd int) error {
+	program, err := bpf.Assemble([]bpf.Instruction{
+		bpf.LoadAbsolute{Off: 12, Size: 2}, // the EtherType
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.ETH_P_ARP, SkipTrue: 3},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.ETH_P_IPV6, SkipTrue: 3},
+		bpf.LoadAbsolute{Off: 14 + 6, Size: 1}, // the next header
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.IPPROTO_ICMPV6, SkipTrue: 1},
+		bpf.RetConstant{Val: 1 << 16},
+		bpf.RetConstant{},
+	})
+	if err != nil {
+		return err
+	}
+	filters := make([]unix.SockFilter, len(program))
+	for i, in := range program {
+		filters[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
+	}
+	attached := unix.SockFprog{Len: uint16(len(filters)), Filter: &filters[0]}
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &attached)
 }
 
 // Send sends frames by a link of the host.
@@ -146,8 +204,8 @@ func networkOrder(n uint16) uint16 {
 	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, n))
 }
 
-// probe sends the probes and waits for an answer after each.
-func (s *socket) probe(ctx context.Context, addresses []netip.Addr) error {
+// probe sends the probes and waits for answers after each. An error of answered ends it.
+func (s *socket) probe(ctx context.Context, addresses []netip.Addr, answered func(*UsedError) error) error {
 	raw, err := s.file.SyscallConn()
 	if err != nil {
 		return err
@@ -169,17 +227,17 @@ func (s *socket) probe(ctx context.Context, addresses []netip.Addr) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := s.await(raw, addresses); err != nil {
+		if err := s.await(raw, addresses, answered); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// await reads frames until the deadline. It returns a *UsedError for an answer.
+// await reads frames until the deadline. It passes each answer to answered and returns the first error of answered.
 func (s *socket) await(raw interface {
 	Read(func(fd uintptr) bool) error
-}, addresses []netip.Addr) error {
+}, addresses []netip.Addr, answered func(*UsedError) error) error {
 	for frame, control := make([]byte, 1<<16), make([]byte, 256); ; {
 		var n, controls int
 		var failed error
@@ -197,7 +255,9 @@ func (s *socket) await(raw interface {
 		if !ok || !slices.Contains(addresses, address) || vlanOf(control[:controls]) != s.VLAN || s.isOwn(mac) {
 			continue
 		}
-		return &UsedError{Address: address, MAC: mac, Link: s.Link, VLAN: s.VLAN}
+		if err := answered(&UsedError{Address: address, MAC: mac, Link: s.Link, VLAN: s.VLAN}); err != nil {
+			return err
+		}
 	}
 }
 

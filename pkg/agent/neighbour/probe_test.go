@@ -168,3 +168,27 @@ func FuzzClaim(f *testing.F) {
 		}
 	})
 }
+
+// Users finds all of several addresses that a host uses.
+func TestUsers(t *testing.T) {
+	mac := newSegment(t, "192.0.2.1/24", "192.0.2.3/24", "2001:db8::1/64")
+	var all []netip.Addr
+	for _, text := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1", "2001:db8::2"} {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	found, err := neighbour.Users(t.Context(), neighbour.Segment{Link: "here"}, all)
+	if err != nil || len(found) != 3 {
+		t.Fatalf("%v, error %v", found, err)
+	}
+	for _, a := range []netip.Addr{all[0], all[2], all[3]} {
+		if !bytes.Equal(found[a], mac) {
+			t.Errorf("%s is used by %s, want %s", a, found[a], mac)
+		}
+	}
+	if found, err := neighbour.Users(t.Context(), neighbour.Segment{Link: "here"}, all[1:2]); err != nil || len(found) > 0 {
+		t.Errorf("a free address: %v, error %v", found, err)
+	}
+	if _, err := neighbour.Users(t.Context(), neighbour.Segment{Link: "absent"}, all); err == nil {
+		t.Error("an absent link is no error")
+	}
+}

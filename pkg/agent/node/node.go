@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/agent/addressprobe"
 	"github.com/weft-network/weft/pkg/agent/attach"
 	"github.com/weft-network/weft/pkg/agent/bgp"
 	"github.com/weft-network/weft/pkg/agent/bindings"
@@ -72,6 +73,7 @@ type Reconciler struct {
 	BGP         *bgp.Speaker
 	Learning    *learning.Keeper
 	Wildcards   *wildcards.Watch
+	Addresses   *addressprobe.Prober
 	IPsec       *ipsec.Tunnels
 	// Running ends with the agent. It outlives a reconciliation.
 	Running context.Context
@@ -183,6 +185,10 @@ func (r *Reconciler) apply(ctx context.Context, node *corev1.Node, nn *networkv1
 	if encrypted := r.applyIPsec(ctx, spec.Encryption, &h.Status); spec.Encryption != "" || encrypted.Err != nil {
 		h.Notes = append(h.Notes, encrypted)
 	}
+	if h.Status.Gateway != nil {
+		h.Status.Gateway.ProbesAddresses = true
+	}
+	h.Status.Probed = r.Addresses.Follow(spec.ProbeAddresses, h.Status.Gateway, h.Status.Probed)
 	r.Gateway.ReportGatewayNetwork(ctx, &h.Status)
 	if r.OVS.Connected() {
 		h.Status.Move = r.Gateway.Move()

@@ -50,6 +50,20 @@ func (a *Allocator) UserOf(name string) string {
 	return ""
 }
 
+// Users maps the addresses of the subnets that have an owner or a reservation to what UserOfAddress returns.
+func (a *Allocator) Users() map[netip.Addr]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	users := map[netip.Addr]string{}
+	for _, n := range a.nodes {
+		for _, p := range n.pools {
+			maps.Copy(users, p.reserved)
+			maps.Copy(users, p.used)
+		}
+	}
+	return users
+}
+
 // UserOfAddress returns the owner that has an address, or the reservation that keeps it; empty: none.
 func (a *Allocator) UserOfAddress(address netip.Addr) string {
 	a.mu.Lock()
