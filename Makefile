@@ -93,8 +93,8 @@ e2e-zones: lab-tools ## Divide a cluster of four nodes under traffic and undo it
 	WEFT_E2E_DIVIDED=1 $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test($(ZONE_TESTS))$$'
 
 .PHONY: e2e-slow
-e2e-slow: lab-tools ## Test what takes minutes: a sandbox that the runtime lost, many pods, senders while a Service changes, kubectl weft check connectivity with faults, path MTU, egress firewalls, forged tunnels, rebuilt databases
-	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(ASandboxThatTheRuntimeLost|CheckConnectivity|EgressFirewall|PathMTU|Rebuild|Scale|SteadySenders|TunnelsAreForNodesAlone)$$'
+e2e-slow: lab-tools ## Test what takes minutes: a sandbox that the runtime lost, many pods, senders while a Service changes, kubectl weft check connectivity with faults, path MTU, egress firewalls, forged tunnels, rebuilt databases, multicast, open connections under policies, session affinity
+	$(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 70m -run '^Test(ASandboxThatTheRuntimeLost|CheckConnectivity|EgressFirewall|LocalServiceFollowsItsEndpoints|Multicast|OpenConnectionsEnd|PathMTU|Rebuild|Scale|ServiceAffinity|SteadySenders|TunnelsAreForNodesAlone)$$'
 
 .PHONY: e2e-faults
 e2e-faults: lab-tools ## Break each part of the cluster, including slow faults: the status must name each fault, and clear it after the repair
