@@ -24,6 +24,7 @@ import (
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -53,7 +54,7 @@ func (r *Services) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	case invalid != nil:
 		ready.Reason, ready.Message = networkv1alpha1.ReasonInvalidAnnotation, invalid.Error()
 	case granted:
-		read, missing, err := r.read(ctx, &s)
+		read, shared, missing, err := r.read(ctx, &s)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
@@ -61,6 +62,9 @@ func (r *Services) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		if missing != nil {
 			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, networkv1alpha1.ReasonNotAnswered,
 				strings.ReplaceAll(missing.Error(), "\n", "; ")
+		}
+		if shared {
+			ready.Reason = networkv1alpha1.ReasonAddressShared
 		}
 	}
 	applied := r.Database.Apply(ctx, want)
@@ -70,12 +74,16 @@ func (r *Services) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, errors.Join(ovndb.IgnorePending(applied), r.report(ctx, &s, ready))
 }
 
-// read reads the facts of a Service. missing names the addresses for which no node answers.
-func (r *Services) read(ctx context.Context, s *corev1.Service) (read facts.EgressIP, missing, err error) {
+// read reads the facts of a Service. missing names the addresses with which no packet leaves, and why. shared means that one of them is an
+// address of a Service of another namespace.
+func (r *Services) read(ctx context.Context, s *corev1.Service) (read facts.EgressIP, shared bool, missing, err error) {
 	var pools networkv1alpha1.LoadBalancerPoolList
-	if err := r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil { // they are only read
-		return read, nil, err
+	var all corev1.ServiceList // also Services of other proxies, which no index has
+	if err := errors.Join(r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy)); err != nil { // they are only read
+		return read, false, nil, err
 	}
+	refused := loadbalancer.ForeignShares(s, all.Items)
 	announced, gateways := map[netip.Addr]string{}, map[string]facts.Gateway{}
 	for i := range pools.Items {
 		for _, a := range pools.Items[i].Status.Announcements {
@@ -90,11 +98,12 @@ func (r *Services) read(ctx context.Context, s *corev1.Service) (read facts.Egre
 			continue
 		}
 		if err := r.addGateway(ctx, announced[address], gateways); err != nil {
-			return read, nil, err
+			return read, false, nil, err
 		}
 	}
-	read, missing = facts.ParseEgressService(s, announced, gateways)
-	return read, missing, nil
+	read, missing = facts.ParseEgressService(s, refused, announced, gateways)
+	shared = slices.ContainsFunc(loadbalancer.AddressesOf(s), func(a netip.Addr) bool { return refused[a] != "" })
+	return read, shared, missing, nil
 }
 
 // addGateway adds the gateway of a node, if it can be read. Its own controller reports why not.
@@ -154,6 +163,7 @@ func (r *Services) kind() *kind.Kind {
 		Indexes:      []kind.Index{{Object: &corev1.Service{}, Field: kind.ServicesLeaving, Values: kind.IndexByEgressSource}},
 		Watches: []kind.Watch{
 			kind.Of(&corev1.Service{}, predicate.Or(kind.EgressSourceChanged(), conditionChanged())),
+			kind.Map(&corev1.Service{}, r.sharing, sharedChanged()),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, r.all, predicate.Funcs{UpdateFunc: announcementsChanged}),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.all, predicate.Funcs{UpdateFunc: networkChanged}),
 		},
@@ -184,15 +194,53 @@ func announcementsChanged(e event.UpdateEvent) bool {
 	return !ok || !ok2 || !slices.Equal(before.Status.Announcements, after.Status.Announcements)
 }
 
+// sharedChanged passes events of Services that change with which addresses Services of other namespaces leave.
+func sharedChanged() predicate.Funcs {
+	has := func(o client.Object) bool {
+		s, ok := o.(*corev1.Service)
+		return !ok || len(loadbalancer.AddressesOf(s)) > 0
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return has(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return has(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*corev1.Service)
+			after, ok2 := e.ObjectNew.(*corev1.Service)
+			const allowed = networkv1alpha1.SharedIPNamespacesAnnotation
+			return !ok || !ok2 || !slices.Equal(loadbalancer.AddressesOf(before), loadbalancer.AddressesOf(after)) ||
+				before.Annotations[allowed] != after.Annotations[allowed]
+		},
+	}
+}
+
+// sharing returns a request for each Service that leaves with an address of another one.
+func (r *Services) sharing(ctx context.Context, o client.Object) []reconcile.Request {
+	s, ok := o.(*corev1.Service)
+	if !ok {
+		return nil
+	}
+	addresses := loadbalancer.AddressesOf(s)
+	return r.that(ctx, func(other *corev1.Service) bool {
+		return slices.ContainsFunc(loadbalancer.AddressesOf(other), func(a netip.Addr) bool { return slices.Contains(addresses, a) })
+	})
+}
+
 // all returns a request for each Service that requests its addresses as a source.
-func (r *Services) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+func (r *Services) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.that(ctx, func(*corev1.Service) bool { return true })
+}
+
+// that returns a request for each of these Services that which selects.
+func (r *Services) that(ctx context.Context, which func(*corev1.Service) bool) (requests []reconcile.Request) {
 	var list corev1.ServiceList
-	// only names are read
+	// they are only read
 	if err := r.Client.List(ctx, &list, client.MatchingFields{kind.ServicesLeaving: "true"}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		if which(&list.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
 	}
 	return requests
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
@@ -51,7 +52,8 @@ func TestServicesThatAreTheSourceOfTheirPods(t *testing.T) {
 		sets       int
 		condition  string
 		event      bool
-		local      bool // the nodes are in Local mode
+		other      *corev1.Service // has one of the addresses, too
+		local      bool            // the nodes are in Local mode
 	}{
 		"by the hosts": {service: leaving(), pool: answers("192.0.2.80 n1", "2001:db8::80 n2"), sets: 2, local: true,
 			translated: []string{"192.0.2.80 ER_n1", "2001:db8::80 ER_n2"}, condition: "True AsExpected "},
@@ -61,6 +63,17 @@ func TestServicesThatAreTheSourceOfTheirPods(t *testing.T) {
 			translated: []string{"192.0.2.80 GR_n1"}, condition: "False NotAnswered no node answers for 2001:db8::80"},
 		"no address yet": {service: leaving(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = nil }), pool: answers(),
 			event: true, condition: "False NotAnswered the service has no address yet"},
+		"an address shared with another namespace": {service: leaving(), pool: answers("192.0.2.80 n1", "2001:db8::80 n2"), sets: 1,
+			other: sharing("bank"), translated: []string{"2001:db8::80 GR_n2"}, event: true,
+			condition: "False AddressShared 192.0.2.80 is shared with service bank/web, which does not allow namespace demo by annotation " +
+				networkv1alpha1.SharedIPNamespacesAnnotation},
+		"a Service of another namespace allows it": {service: leaving(), pool: answers("192.0.2.80 n1", "2001:db8::80 n2"), sets: 2,
+			other:      sharing("bank", annotated(networkv1alpha1.SharedIPNamespacesAnnotation, "shop,demo")),
+			translated: []string{"192.0.2.80 GR_n1", "2001:db8::80 GR_n2"}, condition: "True AsExpected "},
+		"an external IP of another namespace": {service: leaving(), pool: answers("192.0.2.80 n1", "2001:db8::80 n2"), sets: 2,
+			other: sharing("bank", func(s *corev1.Service) {
+				s.Status.LoadBalancer.Ingress, s.Spec.ExternalIPs = nil, []string{"192.0.2.80"}
+			}), translated: []string{"192.0.2.80 GR_n1", "2001:db8::80 GR_n2"}, condition: "True AsExpected "},
 		"another type": {service: leaving(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }), pool: answers(),
 			event: true, condition: "False InvalidAnnotation annotation " + annotation + ": the service is not of type LoadBalancer"},
 		"no selector": {service: leaving(func(s *corev1.Service) { s.Spec.Selector = nil }), pool: answers("192.0.2.80 n1"),
@@ -89,6 +102,9 @@ func TestServicesThatAreTheSourceOfTheirPods(t *testing.T) {
 					t.Fatal(err)
 				}
 				gateways = append(gateways, topology.GatewayUnit(read))
+			}
+			if c.other != nil {
+				objects = append(objects, c.other)
 			}
 			b := newBed(t, nil, append(objects, c.service, c.pool)...)
 			b.Seed(gateways...)
@@ -120,6 +136,60 @@ func TestServicesThatAreTheSourceOfTheirPods(t *testing.T) {
 			}
 		})
 	}
+}
+
+// sharing is the Service "web" of a namespace with the address 192.0.2.80.
+func sharing(namespace string, change ...func(*corev1.Service)) *corev1.Service {
+	s := leaving(change...)
+	s.Namespace = namespace
+	delete(s.Annotations, networkv1alpha1.EgressSourceAnnotation)
+	if len(s.Status.LoadBalancer.Ingress) > 0 {
+		s.Status.LoadBalancer.Ingress = s.Status.LoadBalancer.Ingress[:1]
+	}
+	return s
+}
+
+func annotated(name, value string) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Annotations[name] = value }
+}
+
+// A Service that leaves with an address is reconciled when a Service of another namespace gets the address, loses it, or allows it.
+func TestSharedAddressesWakeTheServicesThatLeave(t *testing.T) {
+	b := newBed(t, nil, leaving())
+	allows := sharing("bank", annotated(networkv1alpha1.SharedIPNamespacesAnnotation, "*"))
+	without := sharing("bank")
+	without.Status.LoadBalancer.Ingress = nil
+	for name, step := range map[string]struct{ before, after *corev1.Service }{
+		"created": {nil, sharing("bank")}, "deleted": {sharing("bank"), nil}, "gets it": {without, sharing("bank")},
+		"loses it": {sharing("bank"), without}, "allows": {sharing("bank"), allows}, "allows no more": {allows, sharing("bank")},
+	} {
+		if have := woken(t, b, step.before, step.after); !slices.Contains(have, "demo/web") {
+			t.Errorf("%s: %q", name, have)
+		}
+	}
+	if have := woken(t, b, without, without); len(have) > 0 {
+		t.Errorf("nothing changes: %q", have)
+	}
+}
+
+// woken lists the Services that an event of another one enqueues.
+func woken(t *testing.T, b *kindtest.Bed, before, after *corev1.Service) (names []string) {
+	passes, r := sharedChanged(), &Services{Client: b.Env.Client}
+	var of []client.Object
+	switch {
+	case before == nil && passes.Create(event.CreateEvent{Object: after}):
+		of = append(of, after)
+	case after == nil && passes.Delete(event.DeleteEvent{Object: before}):
+		of = append(of, before)
+	case before != nil && after != nil && passes.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}):
+		of = append(of, before, after)
+	}
+	for _, o := range of {
+		for _, request := range r.sharing(t.Context(), o) {
+			names = append(names, request.String())
+		}
+	}
+	return names
 }
 
 // externalOf returns the external address of the translation that a line adds to a router.

@@ -204,7 +204,7 @@ func TestWatchedRouters(t *testing.T) {
 		env.Restore = func(context.Context) error { return nil }
 		env.Addresses.SetNode("n1", []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}, nil)
 		for _, name := range []string{"web", "egress", "plain"} {
-			if _, err := env.Addresses.Allocate("n1", alloc.OwnerOf("demo", name, name), alloc.Request{}); err != nil {
+			if _, err := env.Addresses.Allocate("n1", alloc.PodOwner("demo", name, name), alloc.Request{}); err != nil {
 				t.Fatal(err)
 			}
 		}

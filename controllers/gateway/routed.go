@@ -45,7 +45,7 @@ func (r *Reconciler) addRouted(ctx context.Context, nn *networkv1alpha1.NodeNetw
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		_, got, ok := r.Addresses.Get(alloc.OwnerOf(pod.Namespace, pod.Name, networkv1alpha1.InterfaceUID(pod)))
+		_, got, ok := r.Addresses.Get(alloc.PodOwner(pod.Namespace, pod.Name, networkv1alpha1.InterfaceUID(pod)))
 		if !ok || !facts.WantsPort(pod) {
 			continue
 		}

@@ -112,8 +112,8 @@ type Env struct {
 	// addresses went with their node, or with its subnet. PodsOutdated publishes the owners whose addresses differ from
 	// now on from a new pod's.
 	SubnetsSet    Topic[string]
-	AddressesLost Topic[[]string]
-	PodsOutdated  Topic[[]string]
+	AddressesLost Topic[[]alloc.Owner]
+	PodsOutdated  Topic[[]alloc.Owner]
 	// Begun waits until units may be applied: the addresses in use are restored, or have not been for some seconds. It is nil in a
 	// plan.
 	Begun func(ctx context.Context) error

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -43,6 +42,55 @@ func SegmentHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, er
 		hosts = append(hosts, found...)
 	}
 	return hosts, nil
+}
+
+// SegmentMAC is the MAC of a machine outside of the pods' networks. A pod with such a MAC on a segment of the data centre would receive
+// the machine's frames.
+type SegmentMAC struct {
+	MAC networkv1alpha1.MACAddress
+	Of  string // "node n1"
+	// Node means that the machine is a node.
+	Node bool
+}
+
+// SegmentMACs lists the MACs of nodes' links, then the MACs of the hosts that answered probes of nodes. It reads the cache.
+func SegmentMACs(ctx context.Context, c client.Reader) (macs []SegmentMAC, err error) {
+	var networks networkv1alpha1.NodeNetworkList
+	err = c.List(ctx, &networks, client.UnsafeDisableDeepCopy) // they are only read
+	for i := range networks.Items {
+		macs = append(macs, macsOf(&networks.Items[i])...)
+	}
+	slices.SortStableFunc(macs, func(a, b SegmentMAC) int { // the cache has no order
+		if a.Node != b.Node && a.Node {
+			return -1
+		} else if a.Node != b.Node {
+			return 1
+		}
+		return cmp.Compare(a.Of, b.Of)
+	})
+	return macs, err
+}
+
+// macsOf lists the MACs that the agent of a node reports.
+func macsOf(nn *networkv1alpha1.NodeNetwork) (macs []SegmentMAC) {
+	add := func(mac networkv1alpha1.MACAddress, of string, isNode bool) {
+		if mac != "" {
+			macs = append(macs, SegmentMAC{MAC: mac, Of: of, Node: isNode})
+		}
+	}
+	if gateway := nn.Status.Gateway; gateway != nil {
+		add(gateway.MACAddress, "node "+nn.Name, true)
+		for _, link := range gateway.FurtherLinks {
+			add(link.MACAddress, "node "+nn.Name, true)
+		}
+	}
+	for _, physical := range nn.Status.PhysicalNetworks {
+		add(physical.MACAddress, "node "+nn.Name, true)
+	}
+	for _, probed := range nn.Status.Probed {
+		add(probed.MACAddress, "the host that answers for "+string(probed.Address), false)
+	}
+	return macs
 }
 
 // Machines lists the addresses of nodes in Kubernetes, and of API servers: hosts that route no packets of others. It reads the cache.
@@ -162,14 +210,6 @@ func TranslatedAddresses(ctx context.Context, c client.Reader) (hosts []SegmentH
 	return hosts, nil
 }
 
-// UserOf names the owner of an address of a Network in messages: the pod of an attachment, or an IPAMClaim.
-func UserOf(owner string) string {
-	if part := strings.SplitN(owner, "/", 3); len(part) == 3 {
-		return "pod " + part[0] + "/" + part[1]
-	}
-	return owner
-}
-
 // TranslatedWatches watches what TranslatedAddresses reads, and reconciles the results of requests.
 func TranslatedWatches(requests handler.MapFunc) []Watch {
 	return []Watch{
@@ -178,7 +218,7 @@ func TranslatedWatches(requests handler.MapFunc) []Watch {
 	}
 }
 
-// SegmentHostWatches watches what SegmentHosts reads, and reconciles the results of requests.
+// SegmentHostWatches watches what SegmentHosts and SegmentMACs read, and reconciles the results of requests.
 func SegmentHostWatches(requests handler.MapFunc) []Watch {
 	return append(MachineWatches(requests),
 		Map(&networkv1alpha1.NodeNetwork{}, requests, predicate.Funcs{UpdateFunc: hostChanged}),
@@ -193,7 +233,7 @@ func staticRoutersChanged(e event.UpdateEvent) bool {
 	return !ok || !ok2 || before.Generation != after.Generation || !slices.Equal(facts.FormerNextHops(before), facts.FormerNextHops(after))
 }
 
-// hostChanged passes the updates of nodes that change what SegmentHosts returns.
+// hostChanged passes the updates of nodes that change what SegmentHosts or SegmentMACs returns.
 func hostChanged(e event.UpdateEvent) bool {
 	switch before := e.ObjectOld.(type) {
 	case *corev1.Node:
@@ -201,7 +241,7 @@ func hostChanged(e event.UpdateEvent) bool {
 		return !ok || !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 	case *networkv1alpha1.NodeNetwork:
 		after, ok := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-		return !ok || !equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
+		return !ok || !equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) || !slices.Equal(macsOf(before), macsOf(after))
 	}
 	return true
 }

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/loadbalancer"
@@ -36,17 +35,17 @@ func (r *Allocator) book(ctx context.Context, s *corev1.Service, written map[typ
 		if s != nil && name == client.ObjectKeyFromObject(s) {
 			continue
 		}
-		use := loadbalancer.Use{Of: "service " + name.String(), Younger: s == nil || precedes(s, other)}
+		use := loadbalancer.Use{Of: "service " + name.String()}
 		balancing := loadbalancer.AddressesOf(other)
 		for _, a := range facts.ExternalAddresses(other) {
-			if !slices.Contains(balancing, a) {
-				book[a] = append(book[a], use) // an external IP is never shared
+			if !slices.Contains(balancing, a) { // an external IP is never shared, and takes no address away
+				book[a] = append(book[a], loadbalancer.Use{Of: use.Of, Younger: true})
 			}
 		}
 		if w, ok := written[name]; ok && w.uid == other.UID {
 			balancing = append(balancing, w.addresses...)
 		}
-		use.Sharing = loadbalancer.SharingOf(other)
+		use.Sharing, use.Younger = loadbalancer.SharingOf(other), s == nil || precedes(s, other)
 		slices.SortFunc(balancing, netip.Addr.Compare)
 		for _, a := range slices.Compact(balancing) {
 			book[a] = append(book[a], use)
@@ -114,14 +113,14 @@ func (r *Allocator) addAttachments(ctx context.Context, to loadbalancer.Book) er
 			if !slices.ContainsFunc(pools.all, func(p loadbalancer.Pool) bool { return p.Contains(address) }) {
 				continue
 			}
-			of := fmt.Sprintf("%s on Network %s", kind.UserOf(owner), n.Name)
+			of := fmt.Sprintf("%s on Network %s", owner, n.Name)
 			to[address] = append(to[address], loadbalancer.Use{Of: of, Exclusive: true, Younger: true})
 		}
 	}
 	return nil
 }
 
-// precedes reports whether a Service keeps an address that both have: the older does, then the first by name.
+// precedes reports whether a Service keeps an address that load balancers gave to both: the older does, then the first by name.
 func precedes(a, b *corev1.Service) bool {
 	if x, y := a.CreationTimestamp.Time, b.CreationTimestamp.Time; !x.Equal(y) {
 		return x.Before(y)

@@ -186,6 +186,11 @@ func TestAllocation(t *testing.T) {
 			s.Spec.Type, s.Spec.ExternalIPs = corev1.ServiceTypeClusterIP, []string{"192.0.2.200"}
 		})}, want: write("Normal LoadBalancerIPAllocated Service demo/web: 192.0.2.201, 2001:db8::200 of LoadBalancerPool pool"),
 			state: "192.0.2.201 2001:db8::200 True AsExpected"},
+		"an external IP of an older Service does not take it away": {service: aService("web", on("192.0.2.200", "2001:db8::200")),
+			objects: []client.Object{ranges, aService("other", func(s *corev1.Service) {
+				s.CreationTimestamp = metav1.Unix(50, 0)
+				s.Spec.Type, s.Spec.ExternalIPs = corev1.ServiceTypeClusterIP, []string{"192.0.2.200"}
+			})}, state: "192.0.2.200 2001:db8::200 True AsExpected"},
 		"a pod on a segment has it": {service: aService("web"), objects: []client.Object{ranges, segment, underlay, held},
 			want:  write("Normal LoadBalancerIPAllocated Service demo/web: 192.0.2.201, 2001:db8::200 of LoadBalancerPool pool"),
 			state: "192.0.2.201 2001:db8::200 True AsExpected"},

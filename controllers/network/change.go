@@ -55,15 +55,9 @@ func outdatedPods(addresses Addresses) *networkv1alpha1.OutdatedPods {
 	}
 	pods := &networkv1alpha1.OutdatedPods{Total: int32(total)}
 	for _, o := range first {
-		pods.First = append(pods.First, networkv1alpha1.OutdatedPod{Pod: podOf(o.Owner), Message: o.Why})
+		pods.First = append(pods.First, networkv1alpha1.OutdatedPod{Pod: o.Owner.Pod().String(), Message: o.Why})
 	}
 	return pods
-}
-
-// podOf returns the namespace and the name of an owner of addresses.
-func podOf(owner string) string {
-	parts := strings.SplitN(owner, "/", 3)
-	return strings.Join(parts[:min(2, len(parts))], "/")
 }
 
 // changeProblems reports changes of the networks that are under way: networks that were removed and are still in use, and

@@ -16,6 +16,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
@@ -34,7 +35,7 @@ func TestNodeNetworkStaysWhileTheCacheLacksItsNode(t *testing.T) {
 		cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(owned).Build()
 		r := &Reconciler{Client: cache, Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(live).Build(),
 			Database: applied{}, Addresses: tenants{}, Triggers: &trigger.Set{}, Floating: claim.New(cache, cache, time.Now),
-			AddressesLost: &kind.Topic[[]string]{}, Wildcards: noWildcards}
+			AddressesLost: &kind.Topic[[]alloc.Owner]{}, Wildcards: noWildcards}
 		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n1"}})
 		if err != nil {
 			t.Fatal(err)

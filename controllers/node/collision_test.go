@@ -19,6 +19,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
@@ -32,7 +33,7 @@ func (a applied) Apply(_ context.Context, u unit.Unit) error { a[u.Key] = u; ret
 // tenants records the nodes that have addresses.
 type tenants map[string]bool
 
-func (t tenants) SetNode(name string, _, _ []netip.Prefix) (dropped, outdated []string) {
+func (t tenants) SetNode(name string, _, _ []netip.Prefix) (dropped, outdated []alloc.Owner) {
 	t[name] = true
 	return nil, nil
 }
@@ -42,17 +43,17 @@ func (t tenants) Known() bool                { return true }
 
 func (t tenants) AwaitedAddresses() map[string][]netip.Addr { return nil }
 func (t tenants) HeldAddresses() []netip.Addr               { return nil }
-func (t tenants) RemoveNode(name string) []string {
+func (t tenants) RemoveNode(name string) []alloc.Owner {
 	had := t[name]
 	delete(t, name)
 	if had {
-		return []string{"pod/a/" + name}
+		return []alloc.Owner{alloc.PodOwner("a", name, "")}
 	}
 	return nil
 }
 
 // small is a cluster with room for two nodes.
-func small(t *testing.T, objects ...client.Object) (*Reconciler, applied, tenants, *[]string) {
+func small(t *testing.T, objects ...client.Object) (*Reconciler, applied, tenants, *[]alloc.Owner) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{networkv1alpha1.AddToScheme, corev1.AddToScheme} {
@@ -75,12 +76,12 @@ func small(t *testing.T, objects ...client.Object) (*Reconciler, applied, tenant
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(
 		&networkv1alpha1.NodeNetwork{}, &corev1.Node{}).
 		WithIndex(&networkv1alpha1.NodeNetwork{}, ByClaim, IndexByClaim).Build()
-	rows, addresses, removed := applied{}, tenants{}, &[]string{}
-	lost := &kind.Topic[[]string]{}
-	lost.Subscribe(func(owners []string) { *removed = append(*removed, owners...) })
+	rows, addresses, removed := applied{}, tenants{}, &[]alloc.Owner{}
+	lost := &kind.Topic[[]alloc.Owner]{}
+	lost.Subscribe(func(owners []alloc.Owner) { *removed = append(*removed, owners...) })
 	return &Reconciler{Client: c, Live: c, Database: rows, Addresses: addresses, Events: events.NewFakeRecorder(100),
 		Triggers: &trigger.Set{}, Floating: claim.New(c, c, time.Now),
-		SubnetsSet: &kind.Topic[string]{}, AddressesLost: lost, PodsOutdated: &kind.Topic[[]string]{},
+		SubnetsSet: &kind.Topic[string]{}, AddressesLost: lost, PodsOutdated: &kind.Topic[[]alloc.Owner]{},
 		Wildcards: noWildcards}, rows, addresses, removed
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -39,7 +40,7 @@ type Database interface {
 type Addresses interface {
 	// SetNode returns the owners of addresses that are no longer in a subnet of the node, which have lost their assignment,
 	// and the owners whose addresses differ from now on from a new pod's.
-	SetNode(name string, subnets, leaving []netip.Prefix) (dropped, outdated []string)
+	SetNode(name string, subnets, leaving []netip.Prefix) (dropped, outdated []alloc.Owner)
 	// Idle lists leaving subnets without a pod, Lacking the families in which a pod finds no address.
 	Idle(name string) []netip.Prefix
 	Lacking(name string) []bool
@@ -50,7 +51,7 @@ type Addresses interface {
 	// Known reports whether all addresses in use are recorded. Before, pods of a new process wait for no address.
 	Known() bool
 	// RemoveNode returns the owners of addresses of the node. They have lost their assignment.
-	RemoveNode(name string) (owners []string)
+	RemoveNode(name string) (owners []alloc.Owner)
 }
 
 // Reconciler reconciles Nodes.
@@ -67,8 +68,8 @@ type Reconciler struct {
 	SubnetsSet *kind.Topic[string]
 	// Floating has the addresses of deleted pools that are still in use.
 	Floating      *claim.Claimer
-	AddressesLost *kind.Topic[[]string]
-	PodsOutdated  *kind.Topic[[]string]
+	AddressesLost *kind.Topic[[]alloc.Owner]
+	PodsOutdated  *kind.Topic[[]alloc.Owner]
 	// Wildcards lists the DNS names with wildcards that nodes observe.
 	Wildcards func(ctx context.Context) ([]string, error)
 	Zone      kind.Zone

@@ -305,8 +305,8 @@ func TestDeletion(t *testing.T) {
 	node := aNode()
 	waiting := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2", UID: "uid-n2"}}
 	b := kindtest.New(t, Kinds, topology.KindNode, nil, aNetwork("10.244.0.0/24 24"), node, waiting)
-	var lost []string
-	b.Env.AddressesLost.Subscribe(func(owners []string) { lost = append(lost, owners...) })
+	var lost []alloc.Owner
+	b.Env.AddressesLost.Subscribe(func(owners []alloc.Owner) { lost = append(lost, owners...) })
 	b.Reconcile("", "n1")
 	if _, err := b.Env.Addresses.Allocate("n1", "demo/web/uid", alloc.Request{}); err != nil {
 		t.Fatal(err)
@@ -319,7 +319,7 @@ func TestDeletion(t *testing.T) {
 	kindtest.Expect(t, kindtest.Outcome{
 		Units: map[unit.Key][]string{n1: nil}, Writes: []string{"delete NodeNetwork n1"}, Enqueued: []string{"node n2"},
 	}, b.Reconcile("", "n1"))
-	if !slices.Equal(lost, []string{"demo/web/uid"}) {
+	if !slices.Equal(lost, []alloc.Owner{"demo/web/uid"}) {
 		t.Errorf("addresses of %q are lost, want those of demo/web", lost)
 	}
 	kindtest.Expect(t, kindtest.Outcome{Units: map[unit.Key][]string{n1: nil}}, b.Reconcile("", "n1"))
@@ -346,8 +346,8 @@ func TestSubnetWithAnAddressOfADeletedPool(t *testing.T) {
 func TestDeletionIsRetried(t *testing.T) {
 	node := aNode()
 	b := kindtest.New(t, Kinds, topology.KindNode, nil, aNetwork("10.244.0.0/16 24"), node)
-	var lost []string
-	b.Env.AddressesLost.Subscribe(func(owners []string) { lost = append(lost, owners...) })
+	var lost []alloc.Owner
+	b.Env.AddressesLost.Subscribe(func(owners []alloc.Owner) { lost = append(lost, owners...) })
 	b.Reconcile("", "n1")
 	if _, err := b.Env.Addresses.Allocate("n1", "demo/web/uid", alloc.Request{}); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func subnetsOf(t *testing.T, nn *networkv1alpha1.NodeNetwork) (found []netip.Pre
 // fill makes pods take all four addresses of n1, and one more find none.
 func fill(t *testing.T, b *kindtest.Bed) {
 	t.Helper()
-	for _, owner := range []string{"a", "b", "c", "d", "late"} {
+	for _, owner := range []alloc.Owner{"a", "b", "c", "d", "late"} {
 		if _, err := b.Env.Addresses.Allocate("n1", owner, alloc.Request{}); (err != nil) != (owner == "late") {
 			t.Fatalf("%s: %v", owner, err)
 		}

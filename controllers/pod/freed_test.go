@@ -25,9 +25,9 @@ func TestFreedAddressesOfPortsArePublished(t *testing.T) {
 		}
 		freed = append(freed, a)
 	})
-	r.holders.add(name, "pod/a/p/uid")
-	r.Addresses.Hold("pod/a/p/uid", []netip.Addr{one, two})
-	r.holdOnly("pod/a/p/uid", given{own: []netip.Addr{two}})
+	r.state.add("a/p/uid")
+	r.Addresses.Hold("a/p/uid", []netip.Addr{one, two})
+	r.holdOnly("a/p/uid", given{own: []netip.Addr{two}})
 	if !slices.Equal(freed, []netip.Addr{one}) {
 		t.Errorf("of an address that went, %v", freed)
 	}

@@ -17,7 +17,6 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
-	"github.com/weft-network/weft/pkg/topology"
 )
 
 const (
@@ -59,28 +58,26 @@ type refusedPorts struct {
 	reserved []string // or belongs to a service or to another pod
 }
 
-// addHostPorts adds the host ports that a pod gets, and its requests for random host ports.
-func (r *Reconciler) addHostPorts(ctx context.Context, pod *corev1.Pod, want *topology.Pod) (refused refusedPorts, err error) {
-	ports, problems := facts.HostPorts(pod)
-	refused.invalid = problems
-	if len(problems) > 0 {
-		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidHostPort", "MapHostPort", "%s",
-			health.Cut(strings.Join(problems, "; ")))
+// hostPorts returns the host ports that a pod gets, and why it does not get the others.
+func (r *Reconciler) hostPorts(ctx context.Context, p *request) (kept []facts.HostPort, refused refusedPorts, err error) {
+	refused.invalid = p.hostPortProblems
+	if len(refused.invalid) > 0 {
+		r.Events.Eventf(p.pod, nil, corev1.EventTypeWarning, "InvalidHostPort", "MapHostPort", "%s",
+			health.Cut(strings.Join(refused.invalid, "; ")))
 	}
-	want.RandomHostPorts, _ = facts.RandomHostPorts(pod) // an error is among the problems
-	if len(ports) == 0 {
-		return refused, nil
+	if len(p.hostPorts) == 0 {
+		return nil, refused, nil
 	}
-	table, err := r.Reserved.ForNode(ctx, pod.Spec.NodeName)
+	table, err := r.Reserved.ForNode(ctx, p.node)
 	if err != nil {
-		return refused, err
+		return nil, refused, err
 	}
-	want.HostPorts, refused.reserved = facts.RefuseHostPorts(ports, table, func(port facts.HostPort) string {
-		holder, failure := r.holder(ctx, pod, port)
+	kept, refused.reserved = facts.RefuseHostPorts(p.node, p.hostPorts, table, func(port facts.HostPort) string {
+		holder, failure := r.holder(ctx, p.pod, port)
 		err = errors.Join(err, failure)
 		return holder
 	})
-	return refused, err
+	return kept, refused, err
 }
 
 // holder returns the service or the other pod that has a host port, in words; empty if none has.
@@ -200,11 +197,9 @@ func reservedChanged(e event.UpdateEvent) bool {
 	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Spec.ReservedPorts, after.Spec.ReservedPorts)
 }
 
-// addressesChanged passes updates of a NodeNetwork that change the node's addresses.
+// addressesChanged passes updates of a Node or NodeNetwork that change the node's addresses.
 func addressesChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || !slices.Equal(facts.ReportedAddresses(before), facts.ReportedAddresses(after))
+	return !slices.Equal(facts.NodeAddresses(e.ObjectOld), facts.NodeAddresses(e.ObjectNew))
 }
 
 // onNodeWithHostPorts returns a request for each pod of a node that has a host port.

@@ -10,17 +10,18 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
 // outdated records an event on pods whose addresses differ from now on from a new pod's, because the networks of their
 // node have changed. The pods keep their addresses. ClusterNetwork's status counts them.
-func (r *Reconciler) outdated(owners []string) {
+func (r *Reconciler) outdated(owners []alloc.Owner) {
 	for _, owner := range owners {
 		why := r.Addresses.WhyOutdated(owner)
 		var pod corev1.Pod
 		// it is only read
-		err := r.Client.Get(context.Background(), NameOf(owner), &pod, client.UnsafeDisableDeepCopy)
+		err := r.Client.Get(context.Background(), owner.Pod(), &pod, client.UnsafeDisableDeepCopy)
 		if why == "" || err != nil || ownerOf(&pod) != owner {
 			continue
 		}

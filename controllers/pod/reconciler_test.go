@@ -20,6 +20,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -106,9 +107,11 @@ func TestReconcile(t *testing.T) {
 		}
 	}
 	ofKubelet := "host port TCP/10250 is reserved for kubelet"
+	foreign := "host port TCP/8443 is not served at 192.0.2.2, which is no address of node n1"
 	ofService := "host port TCP/30080 is the node port of service demo/front"
 	badPolicy := "invalid request: annotation network.weft.dev/ip-release-policy: \"Nevr\" is not a release policy: Pod, Immutable or Never"
-	_, badLimit := requestOf(aPod(annotated(networkv1alpha1.IngressBandwidthAnnotation, "bad")))
+	bad := read(aPod(annotated(networkv1alpha1.IngressBandwidthAnnotation, "bad")))
+	badLimit := bad.unreadable()
 	for name, c := range map[string]struct {
 		objects []client.Object
 		fails   error // of the database
@@ -219,6 +222,13 @@ func TestReconcile(t *testing.T) {
 				Events: []string{"Warning ReservedHostPort Pod demo/web: " + ofKubelet},
 				Writes: []string{"patch status Pod demo/web"}},
 			conditions: []string{"network.weft.dev/HostPortsReady False Reserved: " + ofKubelet},
+		},
+		"a host port at an address of another node": {
+			objects: on4(withHostPort(corev1.ContainerPort{HostPort: 8443, ContainerPort: 80, HostIP: "192.0.2.2"})),
+			want: kindtest.Outcome{Units: applied(port(v4)), Enqueued: counts,
+				Events: []string{"Warning ReservedHostPort Pod demo/web: " + foreign},
+				Writes: []string{"patch status Pod demo/web"}},
+			conditions: []string{"network.weft.dev/HostPortsReady False Reserved: " + foreign},
 		},
 		"a host port of a service": {
 			objects: append(on4(withHostPort(corev1.ContainerPort{HostPort: 30080, ContainerPort: 80})), &corev1.Service{
@@ -462,7 +472,7 @@ func TestStartRestoresAddresses(t *testing.T) {
 		b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{
 			of(damaged, "17", whole, "0a:58:0a:f4:00:2f 10.244.0.47"), of(victim, "16", whole, whole)}
 		b.Reconcile("demo", "web")
-		for uid, address := range map[string]string{"demo/web/uid-web": "10.244.0.47/24", "demo/victim/uid-victim": "10.244.0.42/24"} {
+		for uid, address := range map[alloc.Owner]string{"demo/web/uid-web": "10.244.0.47/24", "demo/victim/uid-victim": "10.244.0.42/24"} {
 			if _, got, _ := b.Env.Addresses.Get(uid); len(got.Addresses) != 1 || got.Addresses[0].String() != address {
 				t.Errorf("%s has %v, want %s", uid, got.Addresses, address)
 			}
@@ -523,7 +533,7 @@ func TestAPodElsewhereWaitsForItsSubnet(t *testing.T) {
 	b.Env.Addresses.SetNode("n1", []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24"), netip.MustParsePrefix("10.245.0.0/24")}, nil)
 	at := slices.IndexFunc(b.Kinds, func(k *kind.Kind) bool { return k.Name == topology.KindPod })
 	r, _ := b.Kinds[at].Reconciler.(*Reconciler)
-	if woken := r.holders.wake("n1"); len(woken) != 1 || woken[0].Name != "web" {
+	if woken := r.state.waiters.Wake(kind.Awaited{Node: "n1"}); len(woken) != 1 || woken[0].Name != "web" {
 		t.Errorf("the subnet enqueues %v", woken)
 	}
 	b.Reconcile("demo", "web")

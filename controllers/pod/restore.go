@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,53 +24,8 @@ import (
 
 // restoration runs once, before the first address is assigned.
 type restoration struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // held while it runs, which waits for the database
 	done bool
-	// kept maps owners to the ports in the database of pods without a unit since.
-	kept map[string]topology.PortAssignment
-	// chassis maps nodes to their chassis in the last unit of a pod on them.
-	chassis map[string]string
-}
-
-func (r *restoration) keep(owner string, port topology.PortAssignment) { // called only by restore
-	if r.kept == nil {
-		r.kept = map[string]topology.PortAssignment{}
-	}
-	r.kept[owner] = port
-}
-
-// of returns the content of a pod's port, if no unit was applied for the pod since.
-func (r *restoration) of(owner string) (port topology.PortAssignment, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	port, ok = r.kept[owner]
-	return port, ok
-}
-
-// made records that the pod has a unit now, for a node with a chassis.
-func (r *restoration) made(owner, node, chassis string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.kept, owner)
-	if r.chassis == nil {
-		r.chassis = map[string]string{}
-	}
-	r.chassis[node] = chassis
-}
-
-// chassisOf returns a node's chassis, if a unit was applied for a pod on it.
-func (r *restoration) chassisOf(node string) (chassis string, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	chassis, ok = r.chassis[node]
-	return chassis, ok
-}
-
-// forget records that the pod has no port.
-func (r *restoration) forget(owner string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.kept, owner)
 }
 
 func (r *restoration) once(ctx context.Context, restore func(context.Context) error) error {
@@ -83,6 +39,14 @@ func (r *restoration) once(ctx context.Context, restore func(context.Context) er
 	}
 	r.done = true
 	return nil
+}
+
+// remember makes to, which has no state yet, a reconciler that continues this one's, for a plan.
+func (r *Reconciler) remember(to *Reconciler) {
+	r.restored.mu.Lock()
+	to.restored.done = r.restored.done
+	r.restored.mu.Unlock()
+	r.state.copyTo(&to.state)
 }
 
 // Restore fills the allocator once. It waits for the database.
@@ -106,14 +70,14 @@ func (r *Reconciler) restore(ctx context.Context) error {
 	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil { // they are only read
 		return err
 	}
-	exist := map[string]*corev1.Pod{} // owner -> pod
+	exist := map[alloc.Owner]*corev1.Pod{}
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; facts.WantsPort(pod) {
 			exist[ownerOf(pod)] = pod
 		}
 	}
 	vanished := r.restorePorts(ctx, ports, func(p *topology.PortAssignment) (node string, ok bool) {
-		pod := exist[owner(p.Namespace, p.Name, p.UID)]
+		pod := exist[alloc.PodOwner(p.Namespace, p.Name, p.UID)]
 		if pod == nil {
 			return "", false
 		}
@@ -123,7 +87,7 @@ func (r *Reconciler) restore(ctx context.Context) error {
 		if p.Changed && len(pod.Status.PodIPs) > 0 {
 			p.Addresses = addressesOf(pod)
 		}
-		r.restored.keep(ownerOf(pod), *p)
+		r.state.store(ownerOf(pod), *p)
 		return pod.Spec.NodeName, true
 	})
 	for i := range pods.Items {
@@ -184,8 +148,7 @@ func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwit
 			rest = append(rest, row)
 			continue
 		}
-		name := types.NamespacedName{Namespace: port.Namespace, Name: port.Name}
-		r.claim(ctx, node, owner(port.Namespace, port.Name, port.UID), name, port)
+		r.claim(ctx, node, alloc.PodOwner(port.Namespace, port.Name, port.UID), port)
 	}
 	return rest
 }
@@ -202,8 +165,9 @@ func (r *Reconciler) holdUnreadable(ctx context.Context, port topology.PortAssig
 	if err := r.Client.Get(ctx, name, &pod, client.UnsafeDisableDeepCopy); err == nil { // it is only read
 		uid = networkv1alpha1.InterfaceUID(&pod)
 	}
-	r.holders.add(name, owner(name.Namespace, name.Name, uid))
-	r.Addresses.Hold(owner(name.Namespace, name.Name, uid), all)
+	owner := alloc.PodOwner(name.Namespace, name.Name, uid)
+	r.state.add(owner)
+	r.Addresses.Hold(owner, all)
 }
 
 // restorePod claims the addresses in a pod's status, unless its port has them already.
@@ -212,16 +176,16 @@ func (r *Reconciler) restorePod(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	had := topology.PortAssignment{Addresses: addressesOf(pod)}
-	if request, err := requestOf(pod); err == nil {
-		had.MAC = request.MAC
+	if requested, err := readAddresses(pod.Annotations); err == nil {
+		had.MAC = requested.MAC
 	}
-	r.claim(ctx, pod.Spec.NodeName, ownerOf(pod), client.ObjectKeyFromObject(pod), had)
+	r.claim(ctx, pod.Spec.NodeName, ownerOf(pod), had)
 }
 
 // claim restores the assignment of an owner. It records the owner even if the claim fails, because the owner may have
 // a port that must be removed with it.
-func (r *Reconciler) claim(ctx context.Context, node, owner string, pod types.NamespacedName, had topology.PortAssignment) {
-	r.holders.add(pod, owner)
+func (r *Reconciler) claim(ctx context.Context, node string, owner alloc.Owner, had topology.PortAssignment) {
+	r.state.add(owner)
 	r.Addresses.Hold(owner, slices.Concat(had.Floating, had.Translated)) // also if the claim fails, because the port has them
 	own := slices.DeleteFunc(slices.Clone(had.Addresses), func(a netip.Addr) bool { return slices.Contains(had.Floating, a) })
 	want := alloc.Assignment{Addresses: r.Addresses.InSubnets(node, own), Floating: had.Floating, Slot: had.Slot}
@@ -235,16 +199,42 @@ func (r *Reconciler) claim(ctx context.Context, node, owner string, pod types.Na
 	}
 	if err != nil {
 		// It gets a new address, because its present address is in no subnet of the node or belongs to another owner.
-		ctrl.LoggerFrom(ctx).Info("cannot restore an address; the pod gets a new one", "pod", pod, "node", node, "reason", err.Error())
+		ctrl.LoggerFrom(ctx).Info("cannot restore an address; the pod gets a new one", "pod", owner.Pod(), "node", node, "reason", err.Error())
 	}
 }
 
 // claimAll claims the addresses that the node gave to an owner, all or none: an owner may lack a family that is younger
 // than the owner, but it does not keep some of its addresses and lose others.
-func (r *Reconciler) claimAll(node, owner string, own []netip.Addr, want alloc.Assignment) error {
+func (r *Reconciler) claimAll(node string, owner alloc.Owner, own []netip.Addr, want alloc.Assignment) error {
 	if r.Addresses.HasNode(node) && len(want.Addresses) < len(own) {
 		return fmt.Errorf("node %s: not all of %v are in its subnets", node, own)
 	}
 	_, err := r.Addresses.Claim(node, owner, want)
 	return err
+}
+
+// restoreLacking records the pods without an address on nodes with the condition SubnetsFull, so that the condition stays
+// until these pods are reconciled. It returns the nodes with the condition.
+func (r *Reconciler) restoreLacking(ctx context.Context, pods []corev1.Pod) (full map[string]bool, err error) {
+	if !r.Zone.Follows() {
+		return nil, nil
+	}
+	var list networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return nil, err
+	}
+	full = map[string]bool{}
+	for i := range list.Items {
+		nn := &list.Items[i]
+		if !r.Zone.Elsewhere(nn) && meta.FindStatusCondition(nn.Status.Conditions, networkv1alpha1.ConditionSubnetsFull) != nil {
+			full[nn.Name] = true
+		}
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if _, _, has := r.Addresses.Get(ownerOf(pod)); !has && full[pod.Spec.NodeName] && facts.WantsPort(pod) {
+			r.state.setLacking(client.ObjectKeyFromObject(pod), pod.Spec.NodeName)
+		}
+	}
+	return full, nil
 }

@@ -2,7 +2,6 @@ package pod
 
 import (
 	"context"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,21 +17,18 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// addNextHops adds the routers of a pod's own to its facts. A pod with an EgressIP leaves by that. On a node without a gateway router
+// nextHops returns the routers of a pod's own. A pod with an EgressIP leaves by that. On a node without a gateway router
 // the rows have no effect.
-func (r *Reconciler) addNextHops(to *topology.Pod, nn *networkv1alpha1.NodeNetwork, by selection) {
-	if by.egressIP != "" {
-		return
+func (s *surroundings) nextHops() []facts.NextHop {
+	if s.by.egressIP != "" || s.place == elsewhere {
+		return nil
 	}
-	to.NextHops = facts.Reachable(by.nextHops, nn)
-	if slices.ContainsFunc(to.NextHops, func(hop facts.NextHop) bool { return hop.BFD }) {
-		r.Triggers.Enqueue(topology.KindGateway, types.NamespacedName{Name: to.Node})
-	}
+	return facts.Reachable(s.by.nextHops, s.node)
 }
 
 // unrouted enqueues the gateway of a node on which a pod has lost its address: nobody may need to watch the pod's routers any more.
 func (r *Reconciler) unrouted(node string) {
-	if r.routes.Load() {
+	if _, routes := r.state.seen(); routes {
 		r.Triggers.Enqueue(topology.KindGateway, types.NamespacedName{Name: node})
 	}
 }

@@ -48,15 +48,10 @@ func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (by select
 		r.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy)); err != nil {
 		return by, err
 	}
-	if len(all.Items)+len(routes.Items) > 0 {
-		r.egress.Store(true)
-	}
-	if len(routes.Items) > 0 {
-		r.routes.Store(true)
-	}
+	r.state.see(len(all.Items) > 0, len(routes.Items) > 0)
 	namespace, err := r.namespace(ctx, pod.Namespace)
 	if apierrors.IsNotFound(err) {
-		r.holders.miss(pod.Namespace)
+		r.state.miss(pod.Namespace)
 		namespace, err = r.namespace(ctx, pod.Namespace) // it may have arrived meanwhile
 	}
 	if client.IgnoreNotFound(err) != nil {
@@ -81,7 +76,7 @@ func (r *Reconciler) relabelled(ctx context.Context, e event.UpdateEvent, q work
 	if !trigger.LabelsChanged(e) || r.namespaceChanged(e) {
 		return
 	}
-	for _, pod := range r.holders.waitingIn(e.ObjectNew.GetName()) {
+	for _, pod := range r.state.waiters.ForPools(e.ObjectNew.GetName()) {
 		q.Add(reconcile.Request{NamespacedName: pod})
 	}
 	// the cache returns no errors once it is in sync
@@ -140,7 +135,7 @@ func (r *Reconciler) SelectedBy(ctx context.Context, e *networkv1alpha1.EgressIP
 // that returns a request for each pod that an EgressIP or ExternalRoute selects, by its labels and its namespace's. If it selects none
 // yet, the labels of a namespace may change that.
 func (r *Reconciler) that(ctx context.Context, selects func(namespace, pod labels.Set) (bool, error)) (requests []reconcile.Request) {
-	r.egress.Store(true)
+	r.state.see(true, false)
 	namespaces := map[string]*metav1.PartialObjectMetadata{}
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil { // they are only read

@@ -17,6 +17,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/reserved/lookup"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -36,13 +37,13 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Selectors: env.Selectors, Floating: env.Floating, Zone: env.Zone, CountDelay: env.Settings.CountDelay,
 		PortsFreed: &env.PortsFreed, NodeRestored: env.NodeRestored.Publish}
 	if origin, ok := kind.Origin[*Reconciler](env, topology.KindPod); ok {
-		r.rememberFrom(origin)
+		origin.remember(r)
 	}
-	env.Restore, env.AddressedPods, env.PodsLackAddress = r.Restore, r.holders.pods, r.lacking.on
-	env.SubnetsSet.Subscribe(r.Wake)
+	env.Restore, env.AddressedPods, env.PodsLackAddress = r.Restore, r.state.pods, r.state.lackOn
+	env.SubnetsSet.Subscribe(r.wakeNode)
 	env.AddressesLost.Subscribe(r.lost)
 	env.PodsOutdated.Subscribe(r.outdated)
-	env.FloatingFreed.Subscribe(r.freed)
+	env.FloatingFreed.Subscribe(r.wakePool)
 	return []*kind.Kind{{
 		Name: topology.KindPod, Workers: workers, Reconciler: r,
 		Owner: func() client.Object { return &corev1.Pod{} },
@@ -69,9 +70,10 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.Map(&networkv1alpha1.NodeNetwork{}, r.leavingBy, onlyUpdates(wayOutChanged)),
 		kind.Map(&corev1.Node{}, r.leavingBy, onlyUpdates(trigger.LabelsChanged)),
 		kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNodeWithHostPorts, onlyUpdates(addressesChanged)),
+		kind.Map(&corev1.Node{}, r.onNodeWithHostPorts, onlyUpdates(addressesChanged)),
 		kind.Map(&discoveryv1.EndpointSlice{}, r.WithHostPorts, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
 		kind.Map(&corev1.Namespace{}, r.podsIn, predicate.Funcs{
-			CreateFunc: func(e event.CreateEvent) bool { return r.holders.misses(e.Object.GetName()) },
+			CreateFunc: func(e event.CreateEvent) bool { return r.state.misses(e.Object.GetName()) },
 			UpdateFunc: r.namespaceChanged,
 			DeleteFunc: func(event.DeleteEvent) bool { return false },
 		}).MetadataOnly(),
@@ -176,7 +178,8 @@ func policyChanged(e event.UpdateEvent) bool {
 // change of labels counts: an object that changes or goes meanwhile may have selected pods by the earlier labels.
 func (r *Reconciler) namespaceChanged(e event.UpdateEvent) bool {
 	const request = networkv1alpha1.PodRecordAnnotation
-	return r.egress.Load() && trigger.LabelsChanged(e) || e.ObjectOld.GetAnnotations()[request] != e.ObjectNew.GetAnnotations()[request]
+	egress, _ := r.state.seen()
+	return egress && trigger.LabelsChanged(e) || e.ObjectOld.GetAnnotations()[request] != e.ObjectNew.GetAnnotations()[request]
 }
 
 // nodeChanged passes updates that affect every port of a node, or its record.
@@ -187,4 +190,21 @@ func nodeChanged(e event.UpdateEvent) bool {
 		before.Spec.Zone != after.Spec.Zone ||
 		!equality.Semantic.DeepEqual(before.Spec.DNS, after.Spec.DNS) ||
 		!equality.Semantic.DeepEqual(before.Spec.PodSubnets, after.Spec.PodSubnets)
+}
+
+// requestChanged reports whether a pod's requests have changed.
+func requestChanged(before, after *corev1.Pod) bool {
+	for _, request := range append(networkv1alpha1.FloatingAnnotations(),
+		networkv1alpha1.RequestedIPsAnnotation, networkv1alpha1.RequestedMACAnnotation,
+		networkv1alpha1.IngressBandwidthAnnotation, networkv1alpha1.EgressBandwidthAnnotation, networkv1alpha1.PodRecordAnnotation,
+		networks.Annotation, networks.DefaultAnnotation, networkv1alpha1.RandomHostPortsAnnotation,
+		networkv1alpha1.GalaxyPortMappingAnnotation, networkv1alpha1.HostPortsAnnotation,
+	) {
+		was, had := before.Annotations[request]
+		is, has := after.Annotations[request]
+		if was != is || had != has {
+			return true
+		}
+	}
+	return false
 }

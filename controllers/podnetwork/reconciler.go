@@ -117,7 +117,7 @@ func (r *Reconciler) judge(ctx context.Context, read facts.PodNetwork, n *networ
 }
 
 // contested names the addresses of attached pods that a machine on the segment of a Localnet Network, an EgressIP or a load
-// balancer has, too. The pods keep them.
+// balancer has, too, and their MACs that a node has. The pods keep them.
 func (r *Reconciler) contested(ctx context.Context, n facts.PodNetwork) (contested []string, err error) {
 	if n.Topology != networkv1alpha1.TopologyLocalnet {
 		return nil, nil
@@ -133,7 +133,18 @@ func (r *Reconciler) contested(ctx context.Context, n facts.PodNetwork) (contest
 	for _, host := range append(hosts, translated...) {
 		if owner := r.Addresses.Of(n.Name).UserOfAddress(host.Address); owner != "" {
 			contested = append(contested, fmt.Sprintf("%s has address %s, which belongs to %s: delete the pod",
-				kind.UserOf(owner), host.Address, host.Of))
+				owner, host.Address, host.Of))
+		}
+	}
+	macs, err := kind.SegmentMACs(ctx, r.Client)
+	if err != nil {
+		return nil, err
+	}
+	for _, machine := range macs {
+		// A host that answers a probe may be the pod itself.
+		if owner := r.Addresses.Of(n.Name).UserOfMAC(string(machine.MAC)); machine.Node && owner != "" {
+			contested = append(contested, fmt.Sprintf("%s has MAC %s, which belongs to %s: delete the pod",
+				owner, machine.MAC, machine.Of))
 		}
 	}
 	slices.Sort(contested)

@@ -1,6 +1,7 @@
 package podnetwork_test
 
 import (
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -40,7 +41,8 @@ func TestConditionsOfANetworkInUse(t *testing.T) {
 			reason: networkv1alpha1.ReasonNamespacesInUse, message: []string{": a (2), b (3)."}},
 		"a machine's address": {topology: networkv1alpha1.TopologyLocalnet, namespaces: red, attached: map[string]int{"b": 1},
 			reason: networkv1alpha1.ReasonAddressConflict, message: []string{"pod a/web has address 10.100.0.9, which belongs to node n7",
-				"pod a/web has address 10.100.0.9, which belongs to EgressIP out"}},
+				"pod a/web has address 10.100.0.9, which belongs to EgressIP out",
+				"pod a/web has MAC 52:54:00:00:00:09, which belongs to node n8"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := &networkv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "blue", UID: "u"}}
@@ -53,7 +55,7 @@ func TestConditionsOfANetworkInUse(t *testing.T) {
 			subnet := netip.MustParsePrefix("10.100.0.0/24")
 			addresses.Of("blue").SetPools("*", []alloc.Pool{{Subnet: subnet, Whole: true}})
 			if _, err := addresses.Of("blue").Claim("*", "a/web/u/net1/h", alloc.Assignment{
-				Addresses: []netip.Prefix{netip.MustParsePrefix("10.100.0.9/24")}}); err != nil {
+				Addresses: []netip.Prefix{netip.MustParsePrefix("10.100.0.9/24")}, MAC: net.HardwareAddr{0x52, 0x54, 0, 0, 0, 9}}); err != nil {
 				t.Fatal(err)
 			}
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n7"}}
@@ -62,9 +64,11 @@ func TestConditionsOfANetworkInUse(t *testing.T) {
 				env.NetworkAddresses = addresses
 				env.Attached = func(string) (map[string]int, bool) { return c.attached, true }
 			}
+			nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n8"}}
+			nn.Status.Gateway = &networkv1alpha1.NodeGatewayStatus{MACAddress: "52:54:00:00:00:09"}
 			egress := &networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "out"}}
 			egress.Spec.EgressIPs = []networkv1alpha1.EgressAddress{"10.100.0.9"}
-			b := kindtest.New(t, podnetwork.Kinds, topology.KindPodNetwork, prepare, n, node, egress,
+			b := kindtest.New(t, podnetwork.Kinds, topology.KindPodNetwork, prepare, n, node, nn, egress,
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"team": "red"}}},
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "b", Labels: map[string]string{"team": "blue"}}})
 			outcome := b.Reconcile("", "blue")

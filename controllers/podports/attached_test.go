@@ -263,7 +263,11 @@ func TestMachinesOnASegmentKeepTheirAddresses(t *testing.T) {
 			{Type: corev1.NodeHostName, Address: "n7"}}
 		nn := &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n8"}}
 		nn.Status.Gateway = &networkv1alpha1.NodeGatewayStatus{Addresses: []networkv1alpha1.InterfaceAddress{"10.100.0.2/24"},
-			NextHops: []networkv1alpha1.IP{"10.100.0.3"}}
+			NextHops: []networkv1alpha1.IP{"10.100.0.3"}, MACAddress: "52:54:00:00:00:08",
+			FurtherLinks: []networkv1alpha1.NodeLink{{Name: "eth1", MACAddress: "52:54:00:00:01:08"}}}
+		nn.Status.PhysicalNetworks = []networkv1alpha1.NodePhysicalNetworkStatus{{Name: "dc", MACAddress: "52:54:00:00:02:08"}}
+		nn.Status.Probed = []networkv1alpha1.ProbedAddress{{Address: "10.100.0.20"}, {Address: "10.100.0.21", MACAddress: "52:54:00:00:00:fe"},
+			{Address: "10.100.0.22", MACAddress: "52:54:00:00:00:08"}}
 		apiServer := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes",
 			Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}}}
 		apiServer.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.100.0.4"}}}
@@ -303,11 +307,22 @@ func TestMachinesOnASegmentKeepTheirAddresses(t *testing.T) {
 		{"Localnet", `[{"name":"blue","ips":["10.100.0.7"]}]`, "", "10.100.0.7 belongs to EgressIP out"},
 		{"Localnet", `[{"name":"blue","ips":["10.100.0.8"]}]`, "", "10.100.0.8 belongs to LoadBalancerPool pool"},
 		{"Localnet", `[{"name":"blue","ips":["10.100.0.10"]}]`, "10.100.0.10 ", ""},
+		{"Localnet", `[{"name":"blue","mac":"52:54:00:00:00:08"}]`, "", "requested MAC 52:54:00:00:00:08 belongs to node n8"},
+		{"Localnet", `[{"name":"blue","mac":"52-54-00-00-01-08"}]`, "", "requested MAC 52:54:00:00:01:08 belongs to node n8"},
+		{"Localnet", `[{"name":"blue","mac":"52:54:00:00:02:08"}]`, "", "requested MAC 52:54:00:00:02:08 belongs to node n8"},
+		{"Localnet", `[{"name":"blue","mac":"52:54:00:00:00:fe"}]`, "", "52:54:00:00:00:fe belongs to the host that answers for 10.100.0.21"},
+		{"Localnet", `[{"name":"blue","mac":"52:54:00:00:00:07"}]`, "52:54:00:00:00:07", ""},
+		{"Layer2", `[{"name":"blue","mac":"52:54:00:00:00:08"}]`, "52:54:00:00:00:08", ""}, // pods alone are on it
+		{"Localnet without addresses", `[{"name":"blue","mac":"52:54:00:00:00:08"}]`, "", "requested MAC 52:54:00:00:00:08 belongs to node n8"},
+		{"Localnet without addresses", `[{"name":"blue","mac":"52:54:00:00:00:07"}]`, "52:54:00:00:00:07", ""},
 	} {
 		t.Run(c.topology+c.request, func(t *testing.T) {
 			b, pod := bed(t)
-			if c.topology == "Localnet" {
+			if c.topology != "Layer2" {
 				edit(b, localnet)
+			}
+			if c.topology == "Localnet without addresses" {
+				edit(b, func(spec *networkv1alpha1.NetworkSpec) { spec.Subnets, spec.IPAM = nil, networkv1alpha1.IPAMNone })
 			}
 			request(b, pod, c.request)
 			outcome := b.Reconcile("demo", "web")
@@ -328,6 +343,19 @@ func TestMachinesOnASegmentKeepTheirAddresses(t *testing.T) {
 			t.Errorf("the pod has %q, before %q: %s", after, before, message(b))
 		}
 	})
+	t.Run("an attached pod keeps its MAC", func(t *testing.T) {
+		b, pod := bed(t)
+		edit(b, localnet)
+		request(b, pod, `[{"name":"blue","mac":"52:54:00:00:00:09"}]`)
+		before := b.Reconcile("demo", "web").Units[web]
+		nn := kindtest.Get(b, &networkv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: "n8"}})
+		nn.Status.Gateway.MACAddress = "52:54:00:00:00:09"
+		b.Update(nn)
+		if after := b.Reconcile(pod.Namespace, pod.Name).Units[web]; !slices.Equal(before, after) || message(b) != "" ||
+			!strings.Contains(strings.Join(after, "\n"), "52:54:00:00:00:09") {
+			t.Errorf("the pod has %q, before %q: %s", after, before, message(b))
+		}
+	})
 }
 
 // An allocator returns the user of an address that was excluded since.
@@ -338,7 +366,7 @@ func TestUserOfAnAddress(t *testing.T) {
 	b.Reconcile("demo", "web")
 	addresses := b.Env.NetworkAddresses.Of("blue")
 	_, got, _ := addresses.Get(addresses.Owners("*")[0])
-	if user := addresses.UserOfAddress(got.Addresses[0].Addr()); !strings.HasPrefix(user, "demo/web/") {
+	if user := addresses.UserOfAddress(got.Addresses[0].Addr()); user.String() != "pod demo/web" {
 		t.Errorf("%v is of %q", got.Addresses, user)
 	}
 	if user := alloc.New(time.Now).UserOfAddress(got.Addresses[0].Addr()); user != "" {

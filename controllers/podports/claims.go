@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/topology"
@@ -100,7 +101,7 @@ func (r *Reconciler) readClaim(ctx context.Context, name types.NamespacedName) (
 	if had && (err != nil || former != reservationOf(claim)) {
 		r.Addresses.Of(former.network).Unreserve(former.name)
 		delete(r.claims.byName, name)
-		r.wake(former.network)
+		r.wake(kind.Awaited{Network: former.network})
 	}
 	if err != nil {
 		return nil, nil
@@ -241,7 +242,7 @@ func (r *Reconciler) recordClaim(ctx context.Context, claim *ipamclaimsv1alpha1.
 			claim.Status.IPs = append(claim.Status.IPs, r.withLength(of.network, address))
 		}
 	}
-	if pod := podOf(addresses.UserOf(of.name)); pod != "" {
+	if pod := addresses.UserOf(of.name).Pod().Name; pod != "" {
 		claim.Status.OwnerPod = &ipamclaimsv1alpha1.OwnerPod{Name: pod}
 	} else if !r.mayUse(claim) {
 		claim.Status.OwnerPod = nil

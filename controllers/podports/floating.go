@@ -12,16 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 )
 
-// waitsFor is the key under which pods wait for an address of an IPPool.
-func waitsFor(pool string) string { return "IPPool " + pool }
-
 // freed enqueues the pods that wait for an address of a pool.
-func (r *Reconciler) freed(pool string) { r.wake(waitsFor(pool)) }
+func (r *Reconciler) freed(pool string) { r.wake(kind.Awaited{Pool: pool}) }
 
 // resolveFloating takes the ranges of the Network's IPPools, and what they still have elsewhere, from an attempt. It gives the attempt
 // the addresses of the pool that the pod requests, if the pool is on this Network.
@@ -96,8 +94,7 @@ func (r *Reconciler) claimFloating(ctx context.Context, pod *corev1.Pod, a *atte
 	}
 	addresses, err := r.Floating.Claim(ctx, pod, on, has)
 	if errors.As(err, new(*floating.UnavailableError)) {
-		r.holders.wait(waitsFor(a.pool), client.ObjectKeyFromObject(pod))
-		// An address that was freed before the pod was recorded as waiting enqueued no pod.
+		r.holders.waiters.Wait(client.ObjectKeyFromObject(pod), kind.Awaited{Pool: a.pool})
 		addresses, err = r.Floating.Claim(ctx, pod, on, has)
 	}
 	if errors.As(err, new(*floating.UnavailableError)) {

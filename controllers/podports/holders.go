@@ -3,11 +3,12 @@ package podports
 import (
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
@@ -19,51 +20,33 @@ import (
 type held struct {
 	network string
 	// owner is the owner in the network's allocator.
-	owner  string
-	ifName string
+	owner alloc.Owner
 }
 
-// ownerOf names an attachment in a network's allocator. The hash of the request makes a changed request another owner, so that it gets
-// what it requests now.
-func ownerOf(pod types.NamespacedName, uid, ifName, hash string) string {
-	return strings.Join([]string{pod.Namespace, pod.Name, uid, ifName, hash}, "/")
-}
-
-// parts is the number of parts of an owner.
-const parts = 5
-
-// userName returns the pod and interface of an owner in a network's allocator: "demo/web@net1".
-func userName(owner string) string {
-	if part := strings.Split(owner, "/"); len(part) == parts {
-		return part[0] + "/" + part[1] + "@" + part[3]
+// userName returns the pod and interface of an attachment, "demo/web@net1", or the name of another owner.
+func userName(owner alloc.Owner) string {
+	if owner.Interface() == "" {
+		return owner.String()
 	}
-	return owner
-}
-
-// podOf returns the name of the pod of an owner in a network's allocator.
-func podOf(owner string) string {
-	if part := strings.Split(owner, "/"); len(part) > 1 {
-		return part[1]
-	}
-	return ""
+	return owner.Pod().String() + "@" + owner.Interface()
 }
 
 // isPortOf reports whether a row is the port of an attachment of a pod.
 func (h held) isPortOf(pod types.NamespacedName, row unit.Row) bool {
 	port, ok := row.Model.(*nbdb.LogicalSwitchPort)
-	part := strings.Split(h.owner, "/")
-	return ok && len(part) == parts && port.ExternalIDs[ovnexpr.RequestKey] == part[4] &&
-		port.UUID == topology.NetworkPortUUID(names.NetworkPort(h.network, pod.Namespace, pod.Name, h.ifName), part[2])
+	return ok && port.ExternalIDs[ovnexpr.RequestKey] == h.owner.Request() &&
+		port.UUID == topology.NetworkPortUUID(names.NetworkPort(h.network, pod.Namespace, pod.Name, h.owner.Interface()), h.owner.UID())
 }
 
-// holders remembers which attachments each pod has, and which pods wait for an address of a Network. The zero value is empty.
+// holders remembers which attachments each pod has, and which pods wait for an address. The zero value is empty.
 type holders struct {
+	waiters kind.Waiters
+
 	mu sync.Mutex
 	// byPod says of each attachment whether the database has its port. A pod keeps the addresses of a port that was lost.
 	byPod map[types.NamespacedName]map[held]bool
 	// on counts the attachments in byPod with a port: network -> namespace -> attachments.
-	on      map[string]map[string]int
-	waiting map[string]map[types.NamespacedName]struct{} // network -> pods
+	on map[string]map[string]int
 }
 
 // add records an attachment with a port. added is false if it was recorded with one.
@@ -128,7 +111,7 @@ func (h *holders) found(pod types.NamespacedName, rows []unit.Row) (changed []st
 }
 
 // hasPort reports whether a pod has a port for the attachment of an owner.
-func (h *holders) hasPort(pod types.NamespacedName, owner string) bool {
+func (h *holders) hasPort(pod types.NamespacedName, owner alloc.Owner) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for a, has := range h.byPod[pod] {
@@ -154,7 +137,7 @@ func (h *holders) of(pod types.NamespacedName) []held {
 }
 
 // networkOf returns the Network on which a pod has the attachment of an owner.
-func (h *holders) networkOf(pod types.NamespacedName, owner string) (network string, ok bool) {
+func (h *holders) networkOf(pod types.NamespacedName, owner alloc.Owner) (network string, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for a := range h.byPod[pod] {
@@ -191,29 +174,8 @@ func (h *holders) attached(network string) map[string]int {
 	return maps.Clone(h.on[network])
 }
 
-// wait remembers a pod that found no address on a network.
-func (h *holders) wait(network string, pod types.NamespacedName) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.waiting == nil {
-		h.waiting = map[string]map[types.NamespacedName]struct{}{}
-	}
-	if h.waiting[network] == nil {
-		h.waiting[network] = map[types.NamespacedName]struct{}{}
-	}
-	h.waiting[network][pod] = struct{}{}
-}
-
-// wake returns the pods that wait for an address of a network, and forgets them.
-func (h *holders) wake(network string) []types.NamespacedName {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	woken := slices.Collect(maps.Keys(h.waiting[network]))
-	delete(h.waiting, network)
-	return woken
-}
-
 func (h *holders) copyTo(to *holders) {
+	h.waiters.CopyTo(&to.waiters)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	to.byPod = make(map[types.NamespacedName]map[held]bool, len(h.byPod))

@@ -17,9 +17,19 @@ import (
 )
 
 // resolveHosts takes the addresses of machines on the segment of a Localnet Network from an attempt, and the addresses of EgressIPs and
-// load balancers.
+// load balancers. It finds the MACs of machines if the attempt requests a MAC.
 func (r *Reconciler) resolveHosts(ctx context.Context, a *attempt) error {
-	if a.failed != nil || len(a.pools) == 0 || a.port.Network.Topology != networkv1alpha1.TopologyLocalnet {
+	if a.failed != nil || a.port.Network.Topology != networkv1alpha1.TopologyLocalnet {
+		return nil
+	}
+	if a.request.MAC != nil {
+		macs, err := kind.SegmentMACs(ctx, r.Client)
+		if err != nil {
+			return err
+		}
+		a.macs = macs
+	}
+	if len(a.pools) == 0 {
 		return nil
 	}
 	hosts, err := kind.SegmentHosts(ctx, r.Client)
@@ -44,8 +54,13 @@ func (r *Reconciler) resolveHosts(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// checkHosts refuses a requested address that a machine on the segment has.
+// checkHosts refuses a requested address or MAC that a machine on the segment has.
 func (a *attempt) checkHosts() error {
+	for _, machine := range a.macs {
+		if string(machine.MAC) == a.request.MAC.String() {
+			return fmt.Errorf("Network %s: requested MAC %s belongs to %s", a.port.Network.Name, machine.MAC, machine.Of)
+		}
+	}
 	for _, want := range a.request.Addresses {
 		for _, host := range a.hosts {
 			if host.Address == want.Addr() {

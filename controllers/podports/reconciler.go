@@ -90,6 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if err != nil || !facts.WantsPort(&pod) || !requestsNetworks(&pod) {
+		r.holders.waiters.Leave(req.NamespacedName)
 		return ctrl.Result{}, errors.Join(r.keep(ctx, req.NamespacedName, nil), r.report(ctx, &pod, "", nil))
 	}
 	var nn networkv1alpha1.NodeNetwork
@@ -195,10 +196,11 @@ func (r *Reconciler) freeze(ctx context.Context, pod *corev1.Pod, attempts []att
 // attempt is one request of a pod on a Network, with what is known of it before an address is given.
 type attempt struct {
 	request networks.Request
-	owner   string
+	owner   alloc.Owner
 	port    topology.PodPort
 	pools   []alloc.Pool
 	hosts   []kind.SegmentHost            // on the segment of a Localnet Network, with addresses of its subnets
+	macs    []kind.SegmentMAC             // of machines on the segment of a Localnet Network, if the request has a MAC
 	claim   *ipamclaimsv1alpha1.IPAMClaim // that the request names; nil: none
 	// floating are the addresses that the pod has of the IPPool pool on this Network.
 	pool     string
@@ -213,7 +215,7 @@ type attempt struct {
 func (r *Reconciler) resolve(ctx context.Context, pod *corev1.Pod, nn *networkv1alpha1.NodeNetwork,
 	request networks.Request) (*attempt, error) {
 	uid := networkv1alpha1.InterfaceUID(pod)
-	a := &attempt{request: request, owner: ownerOf(client.ObjectKeyFromObject(pod), uid, request.Interface, request.Hash())}
+	a := &attempt{request: request, owner: alloc.AttachmentOwner(client.ObjectKeyFromObject(pod), uid, request.Interface, request.Hash())}
 	definition, err := r.definition(ctx, request.Definition())
 	has, held := r.holders.networkOf(client.ObjectKeyFromObject(pod), a.owner)
 	switch {
@@ -292,7 +294,7 @@ func (r *Reconciler) release(pod types.NamespacedName, leaving []held) {
 		for _, claim := range of {
 			r.Triggers.Enqueue(topology.KindIPAMClaim, claim)
 		}
-		r.wake(have.network)
+		r.wake(kind.Awaited{Network: have.network})
 		r.count(have.network)
 	}
 	if len(leaving) > 0 {
@@ -300,9 +302,9 @@ func (r *Reconciler) release(pod types.NamespacedName, leaving []held) {
 	}
 }
 
-// wake enqueues the pods that wait for an address of a network.
-func (r *Reconciler) wake(network string) {
-	for _, waiting := range r.holders.wake(network) {
+// wake enqueues the pods that wait for an address.
+func (r *Reconciler) wake(on kind.Awaited) {
+	for _, waiting := range r.holders.waiters.Wake(on) {
 		r.Triggers.Enqueue(topology.KindPodPorts, waiting)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
 )
 
@@ -49,7 +50,7 @@ func (r *Reconciler) restoreReport(ctx context.Context, pod *corev1.Pod) error {
 	name := client.ObjectKeyFromObject(pod)
 	for _, request := range wanted {
 		status, ok := reported[request.Interface]
-		owner := ownerOf(name, networkv1alpha1.InterfaceUID(pod), request.Interface, request.Hash())
+		owner := alloc.AttachmentOwner(name, networkv1alpha1.InterfaceUID(pod), request.Interface, request.Hash())
 		if _, has := r.holders.networkOf(name, owner); has || !ok || status.Name != request.Definition().String() {
 			continue
 		}
@@ -60,7 +61,7 @@ func (r *Reconciler) restoreReport(ctx context.Context, pod *corev1.Pod) error {
 		if network == "" {
 			continue
 		}
-		have := held{network: network, owner: owner, ifName: request.Interface}
+		have := held{network: network, owner: owner}
 		r.holders.keep(name, have)
 		if err := r.reclaimReported(have, status); err != nil {
 			ctrl.LoggerFrom(ctx).Info("reported address is not restored", "pod", name, "network", network, "reason", err.Error())

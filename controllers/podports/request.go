@@ -171,7 +171,7 @@ func (a attempt) withoutAddresses() topology.PodPort {
 
 // held returns what the pod has if the attempt is granted.
 func (a *attempt) held() held {
-	return held{network: a.port.Network.Name, owner: a.owner, ifName: a.request.Interface}
+	return held{network: a.port.Network.Name, owner: a.owner}
 }
 
 // allocate gives an attempt its addresses and MAC. The error says why it cannot be granted.
@@ -183,6 +183,9 @@ func (r *Reconciler) allocate(pod types.NamespacedName, a *attempt) (topology.Po
 	if a.apart != nil && !r.holders.has(pod, have) {
 		return a.port, fmt.Errorf("Network %s: %w", have.network, a.apart)
 	}
+	if err := a.checkHosts(); err != nil && !r.holders.has(pod, have) {
+		return a.port, err
+	}
 	if len(a.pools) == 0 {
 		if len(a.request.Addresses) > 0 {
 			return a.port, fmt.Errorf("ips: Network %s has no addresses, its pods configure themselves", have.network)
@@ -191,9 +194,6 @@ func (r *Reconciler) allocate(pod types.NamespacedName, a *attempt) (topology.Po
 		return port, r.granted(pod, have, func() error { return addresses.AllocateMAC(scope(port.Network, ""), a.owner, port.MAC) })
 	}
 	if err := checkPrefixes(a.request.Addresses, a.pools); err != nil {
-		return a.port, err
-	}
-	if err := a.checkHosts(); err != nil && !r.holders.has(pod, have) {
 		return a.port, err
 	}
 	addresses, on := r.Addresses.Of(have.network), scope(a.port.Network, a.port.Node)
@@ -219,7 +219,7 @@ func (r *Reconciler) allocate(pod types.NamespacedName, a *attempt) (topology.Po
 func (r *Reconciler) granted(pod types.NamespacedName, have held, allocate func() error) error {
 	err := allocate()
 	if err != nil {
-		r.holders.wait(have.network, pod)
+		r.holders.waiters.Wait(pod, kind.Awaited{Network: have.network})
 		err = allocate() // what was freed before the pod was known to wait woke nobody
 	}
 	if err != nil {

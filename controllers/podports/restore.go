@@ -161,7 +161,7 @@ func (r *Reconciler) restorePorts(ctx context.Context, ports []*nbdb.LogicalSwit
 // restorePort restores the addresses of a port. Even if that fails, the pod has a port, which must go with the pod.
 func (r *Reconciler) restorePort(ctx context.Context, port topology.PodPortRow, hash string) {
 	pod := types.NamespacedName{Namespace: port.Namespace, Name: port.Name}
-	have := held{network: port.Network, owner: ownerOf(pod, port.UID, port.Interface, hash), ifName: port.Interface}
+	have := held{network: port.Network, owner: alloc.AttachmentOwner(pod, port.UID, port.Interface, hash)}
 	r.holders.add(pod, have)
 	if err := r.reclaim(have, port.Addresses, port.MAC, port.Slot); err != nil {
 		// It gets a new address: its present one is of no subnet of the network, or another pod's.

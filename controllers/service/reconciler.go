@@ -73,12 +73,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	refused := parsed.Refuse(&service, table)
-	pooled, conflicts, err := r.reader().Yield(ctx, &service, &parsed)
+	pooled, conflicts, err := r.reader().Yield(ctx, &service, &parsed) // first, because it names the Service that has a cluster IP
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	refused = append(refused, pooled...)
+	refused := append(parsed.Refuse(&service, table), pooled...)
 	applied := r.Database.Apply(ctx, topology.ServiceUnit(parsed))
 	if applied == nil {
 		r.latency.applied(req.NamespacedName, endpoints)

@@ -37,6 +37,14 @@ func aService(clusterIPs []string, change ...func(*corev1.Service)) *corev1.Serv
 	return s
 }
 
+// theNetworks is a ClusterNetwork with the service network 10.96.0.0/16.
+func theNetworks() *networkv1alpha1.ClusterNetwork {
+	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}}
+	cn.Spec.ClusterNetwork = []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16", HostPrefix: 24}}
+	cn.Spec.ServiceNetwork = []networkv1alpha1.CIDR{"10.96.0.0/16"}
+	return cn
+}
+
 // aSlice lists endpoints of demo/web, whose port "http" is 8080. An endpoint is "<address>" or "<address>@<node>".
 func aSlice(name string, endpoints ...string) *discoveryv1.EndpointSlice {
 	slice := &discoveryv1.EndpointSlice{
@@ -154,6 +162,8 @@ func TestReconcile(t *testing.T) {
 	}
 	foreign := aSlice("other", "10.244.0.9")
 	foreign.Labels[discoveryv1.LabelServiceName] = "other"
+	inServices := "TCP 10.96.0.12:80 is reserved for the cluster's own network 10.96.0.0/16; " +
+		"TCP 10.96.0.11:80 belongs to service kube-system/dns"
 	serverOfNode := "TCP 192.0.2.1:6443 is reserved for the Kubernetes API server on node n1"
 	local := names.BackendsVariable("demo", "web", "TCP", 80, "IPv4", "local")
 	rejected := &ovndb.RejectedError{Unit: web, Err: errors.New("constraint violation")}
@@ -379,6 +389,45 @@ func TestReconcile(t *testing.T) {
 				Writes: []string{"patch status Service demo/web"},
 			},
 			condition: "False Reserved: TCP 192.0.2.99:10250 is reserved for kubelet on node n1",
+		},
+		"the address of a BGPPeer at its port": {
+			objects: []client.Object{&networkv1alpha1.BGPPeer{ObjectMeta: metav1.ObjectMeta{Name: "tor"},
+				Spec: networkv1alpha1.BGPPeerSpec{PeerAddress: "192.0.2.254"}}, aService(v4, func(s *corev1.Service) {
+				s.Spec.ExternalIPs = []string{"192.0.2.254"}
+				s.Spec.Ports[0].Port = 179
+			})},
+			want: kindtest.Outcome{
+				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:179:"), refuse4),
+				Events: []string{"Warning ReservedDestination Service demo/web: TCP 192.0.2.254:179 is reserved for BGPPeer tor"},
+				Writes: []string{"patch status Service demo/web"},
+			},
+			condition: "False Reserved: TCP 192.0.2.254:179 is reserved for BGPPeer tor",
+		},
+		"the address of a router that an ExternalRoute watches": {
+			objects: []client.Object{&networkv1alpha1.ExternalRoute{ObjectMeta: metav1.ObjectMeta{Name: "out"},
+				Spec: networkv1alpha1.ExternalRouteSpec{NextHops: networkv1alpha1.ExternalNextHops{
+					Static: []networkv1alpha1.StaticNextHop{{Address: "192.0.2.253", BFD: true}}}}}, aService(v4, func(s *corev1.Service) {
+				s.Spec.ExternalIPs = []string{"192.0.2.253"}
+				s.Spec.Ports[0].Port, s.Spec.Ports[0].Protocol = 3784, corev1.ProtocolUDP
+			})},
+			want: kindtest.Outcome{
+				Units:  applied(balancer("UDP", "cluster", "10.96.0.10:3784:"), refuse4),
+				Events: []string{"Warning ReservedDestination Service demo/web: UDP 192.0.2.253:3784 is reserved for BFD of ExternalRoute out"},
+				Writes: []string{"patch status Service demo/web"},
+			},
+			condition: "False Reserved: UDP 192.0.2.253:3784 is reserved for BFD of ExternalRoute out",
+		},
+		"another service's cluster IP at another port, and a free one": {
+			objects: []client.Object{theNetworks(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "dns"},
+				Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.11"}, Ports: []corev1.ServicePort{{Port: 53}}}},
+				aService(v4, func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"10.96.0.11", "10.96.0.12"} })},
+			want: kindtest.Outcome{
+				Units: applied(balancer("TCP", "cluster", "10.96.0.10:80:"), refuse4),
+				Events: []string{"Warning AddressConflict Service demo/web: TCP 10.96.0.11:80 belongs to service kube-system/dns",
+					"Warning ReservedDestination Service demo/web: " + inServices},
+				Writes: []string{"patch status Service demo/web"},
+			},
+			condition: "False Reserved: " + inServices,
 		},
 		"addresses of an older NAT pool": {
 			objects: []client.Object{natPool(100), aService(v4, loadBalancer("192.0.2.71", "192.0.2.81"), createdAt(200))},

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,25 +42,18 @@ func (r *Reconciler) owners() handler.Funcs {
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, NodeAddresses(e.Object)) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, NodeAddresses(e.Object)) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			enqueue(ctx, q, facts.NodeAddresses(e.Object))
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			enqueue(ctx, q, facts.NodeAddresses(e.Object))
+		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if before, after := NodeAddresses(e.ObjectOld), NodeAddresses(e.ObjectNew); !slices.Equal(before, after) {
+			if before, after := facts.NodeAddresses(e.ObjectOld), facts.NodeAddresses(e.ObjectNew); !slices.Equal(before, after) {
 				enqueue(ctx, q, append(before, after...))
 			}
 		},
 	}
-}
-
-// NodeAddresses returns the node's addresses according to a Node or NodeNetwork.
-func NodeAddresses(o client.Object) []netip.Addr {
-	switch o := o.(type) {
-	case *corev1.Node:
-		return facts.InternalIPs(o)
-	case *networkv1alpha1.NodeNetwork:
-		return facts.ReportedAddresses(o)
-	}
-	return nil
 }
 
 // reservedChanged passes updates of the ClusterNetwork that change the reservations.
@@ -69,5 +61,13 @@ func reservedChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
 	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
 	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Spec.ReservedPorts, after.Spec.ReservedPorts) ||
-		!equality.Semantic.DeepEqual(before.Spec.ClusterNetwork, after.Spec.ClusterNetwork)
+		!equality.Semantic.DeepEqual(before.Spec.ClusterNetwork, after.Spec.ClusterNetwork) ||
+		!equality.Semantic.DeepEqual(before.Spec.ServiceNetwork, after.Spec.ServiceNetwork)
+}
+
+// hopsChanged passes updates of an ExternalRoute that change the routers that it watches.
+func hopsChanged(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*networkv1alpha1.ExternalRoute)
+	after, ok2 := e.ObjectNew.(*networkv1alpha1.ExternalRoute)
+	return !ok || !ok2 || !slices.Equal(facts.WatchedHops(before), facts.WatchedHops(after))
 }

@@ -77,6 +77,8 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.On(&networkv1alpha1.NodeNetwork{}, r.owners()),
 		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.reader().RequestExposed, predicate.Funcs{UpdateFunc: reservedChanged}),
 		kind.Map(&networkv1alpha1.IPPool{}, r.reader().RequestExposed, balance.RangesChanged()),
+		kind.Map(&networkv1alpha1.BGPPeer{}, r.reader().RequestExposed, predicate.GenerationChangedPredicate{}),
+		kind.Map(&networkv1alpha1.ExternalRoute{}, r.reader().RequestExposed, predicate.Funcs{UpdateFunc: hopsChanged}),
 		// A slice that moves to another service concerns both services.
 		kind.Map(&discoveryv1.EndpointSlice{}, serviceOf),
 		kind.Map(&corev1.Node{}, r.PerNode, predicate.Funcs{UpdateFunc: nodeChanged}),

@@ -86,6 +86,9 @@ func (n *node) wantPhysical(want ...string) {
 		var have []string
 		for _, p := range n.status().PhysicalNetworks {
 			text := fmt.Sprint(p.Name, " ", p.Bridge)
+			if p.MACAddress == "" {
+				text = fmt.Sprint(p.Name, " has no MAC")
+			}
 			if !p.Ready {
 				text = fmt.Sprint(p.Name, ": ", p.Message)
 			}

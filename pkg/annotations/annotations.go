@@ -54,6 +54,10 @@ var known = map[string]key{
 	networkv1alpha1.LoadBalancerIPsAnnotation:  {services, nil}, // the condition LoadBalancerReady reports these
 	networkv1alpha1.LoadBalancerPoolAnnotation: {services, nil},
 	networkv1alpha1.AllowSharedIPAnnotation:    {services, nil},
+	networkv1alpha1.SharedIPNamespacesAnnotation: {services, func(all map[string]string) error {
+		_, err := networkv1alpha1.ParseSharedIPNamespaces(all)
+		return err
+	}},
 	networkv1alpha1.EgressSourceAnnotation: {services, func(all map[string]string) error {
 		_, err := networkv1alpha1.ParseEgressSource(all)
 		return err

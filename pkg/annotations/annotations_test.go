@@ -33,6 +33,8 @@ func TestFindings(t *testing.T) {
 			[]string{"mean network.weft.dev/ip-release-policy?"}},
 		"nothing near": {"Pod", map[string]string{"network.weft.dev/colour": "a"},
 			[]string{"Weft has no annotation network.weft.dev/colour"}},
+		"a name that no namespace has": {"Service", map[string]string{networkv1alpha1.SharedIPNamespacesAnnotation: "a, B_"},
+			[]string{`"B_" is neither the name of a namespace nor "*"`}},
 		"not a boolean": {"Service", map[string]string{networkv1alpha1.IdleAnnotation: "yes"},
 			[]string{`"yes" is neither "true" nor "false"`}},
 		"another kind": {"Pod", map[string]string{networkv1alpha1.MulticastAnnotation: "true"},
@@ -51,7 +53,7 @@ func TestFindings(t *testing.T) {
 				t.Fatalf("findings %+v, want %d", got, len(c.want))
 			}
 			for i, part := range c.want {
-				if !strings.Contains(got[i].Message, part) || got[i].Reported != (name == "a policy") {
+				if !strings.Contains(got[i].Message, part) || got[i].Reported != (name == "a policy" || name == "a name that no namespace has") {
 					t.Errorf("finding %+v, want %q", got[i], part)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
@@ -38,6 +39,17 @@ func ReportedAddresses(nn *networkv1alpha1.NodeNetwork) []netip.Addr {
 // InternalIPs returns a Node's own addresses.
 func InternalIPs(node *corev1.Node) []netip.Addr {
 	return hostAddresses(node, nil, networkv1alpha1.UplinkInterface)
+}
+
+// NodeAddresses returns a node's addresses according to its Node or NodeNetwork.
+func NodeAddresses(o metav1.Object) []netip.Addr {
+	switch o := o.(type) {
+	case *corev1.Node:
+		return InternalIPs(o)
+	case *networkv1alpha1.NodeNetwork:
+		return ReportedAddresses(o)
+	}
+	return nil
 }
 
 // Usurped reports which address of a node's gateway belongs to another node, or "". An address belongs to the Nodes

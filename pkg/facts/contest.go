@@ -37,23 +37,39 @@ func (s *Service) Yield(service *corev1.Service, others []corev1.Service) (probl
 	return problems
 }
 
+// hasVIP reports whether a service has an address at a port. It has its cluster IPs at every port.
 func hasVIP(service *corev1.Service, vip netip.AddrPort, protocol corev1.Protocol) bool {
+	if isClusterIP(service, vip.Addr()) {
+		return true
+	}
 	hasPort := slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool {
 		return uint16(p.Port) == vip.Port() && cmp.Or(p.Protocol, corev1.ProtocolTCP) == protocol
 	})
 	return hasPort && slices.Contains(ServiceAddresses(service), vip.Addr())
 }
 
-// precedes reports whether a service takes precedence over another for an address. A cluster IP precedes other
-// addresses, then the older service precedes, then the first by name. No service precedes itself.
+// precedes reports whether a service takes precedence over another for an address. A cluster IP precedes an address of a load balancer,
+// which precedes an external IP, because the user of a namespace can add external IPs at any time. Then the older service precedes, then
+// the first by name. No service precedes itself.
 func precedes(a, b *corev1.Service, address netip.Addr) bool {
-	if x, y := isClusterIP(a, address), isClusterIP(b, address); x != y {
-		return x
+	if x, y := rank(a, address), rank(b, address); x != y {
+		return x < y
 	}
 	if x, y := a.CreationTimestamp.Time, b.CreationTimestamp.Time; !x.Equal(y) {
 		return x.Before(y)
 	}
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
+}
+
+// rank orders the ways in which a service has an address: 0 for a cluster IP, 1 for an address of a load balancer, 2 for an external IP.
+func rank(service *corev1.Service, address netip.Addr) int {
+	switch {
+	case isClusterIP(service, address):
+		return 0
+	case slices.Contains(balancerAddresses(service), address):
+		return 1
+	}
+	return 2
 }
 
 func isClusterIP(service *corev1.Service, address netip.Addr) bool {

@@ -23,6 +23,13 @@ func claimant(name string, age int, clusterIP string, ports []int32, externalIPs
 	return s
 }
 
+// given gives a service an address of a load balancer.
+func given(s corev1.Service, address string) corev1.Service {
+	s.Spec.Type = corev1.ServiceTypeLoadBalancer
+	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
+	return s
+}
+
 func TestAnAddressIsOneServices(t *testing.T) {
 	const shared = "192.0.2.10"
 	for name, c := range map[string]struct {
@@ -43,6 +50,18 @@ func TestAnAddressIsOneServices(t *testing.T) {
 			claimant("b", 2, "10.96.0.2", []int32{80}, "192.0.2.11"), false},
 		"a cluster IP cannot be taken": {claimant("a", 2, "10.96.0.1", []int32{80}, shared),
 			claimant("b", 1, shared, []int32{80}), true},
+		"an external IP of an older service takes no address of a load balancer": {claimant("a", 2, "10.96.0.1", []int32{80}, shared),
+			given(claimant("b", 1, "10.96.0.2", []int32{80}), shared), true},
+		"a service keeps the address of its load balancer": {given(claimant("a", 1, "10.96.0.1", []int32{80}, shared), shared),
+			claimant("b", 2, "10.96.0.2", []int32{80}, shared), false},
+		"of two with it of a load balancer, the younger yields": {given(claimant("a", 1, "10.96.0.1", []int32{80}), shared),
+			given(claimant("b", 2, "10.96.0.2", []int32{80}), shared), true},
+		"a load balancer takes no cluster IP": {given(claimant("a", 2, "10.96.0.1", []int32{80}), shared),
+			claimant("b", 1, shared, []int32{80}), true},
+		"a cluster IP cannot be taken at a port that its service lacks": {claimant("a", 1, "10.96.0.1", []int32{5353}, shared),
+			claimant("b", 2, shared, []int32{80}), true},
+		"a service keeps its cluster IP at a port that the other lacks": {claimant("a", 1, shared, []int32{5353}),
+			claimant("b", 2, "10.96.0.2", []int32{80}, shared), false},
 		"a service keeps its cluster IP": {claimant("a", 1, shared, []int32{80}),
 			claimant("b", 2, "10.96.0.2", []int32{80}, shared), false},
 	} {
@@ -56,7 +75,8 @@ func TestAnAddressIsOneServices(t *testing.T) {
 				t.Errorf("%s: %s is balanced", name, vip)
 			}
 		}
-		if c.yields && !strings.Contains(problems[0], shared+":80 belongs to service demo/"+c.other.Name) {
+		if c.yields && (!strings.HasPrefix(problems[0], "TCP "+shared+":") ||
+			!strings.Contains(problems[0], " belongs to service demo/"+c.other.Name)) {
 			t.Errorf("%s: %v does not name the address and its owner", name, problems)
 		}
 	}

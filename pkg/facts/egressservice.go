@@ -70,14 +70,20 @@ func Leaving(services []corev1.Service) bool {
 	})
 }
 
-// ParseEgressService reads a Service with EgressSource. announced has the node that answers for each address of LoadBalancerPools, and
-// gateways, by node, how to reach it. The error names the addresses for which no node answers.
-func ParseEgressService(s *corev1.Service, announced map[netip.Addr]string, gateways map[string]Gateway) (facts EgressIP, err error) {
+// ParseEgressService reads a Service with EgressSource. refused says why packets must not leave with an address. announced has the node
+// that answers for each address of LoadBalancerPools, and gateways, by node, how to reach it. The error names the refused addresses, and
+// the addresses for which no node answers.
+func ParseEgressService(s *corev1.Service, refused, announced map[netip.Addr]string, gateways map[string]Gateway) (
+	facts EgressIP, err error) {
 	facts.Name = EgressNameOf(s.Namespace, s.Name)
 	for _, ingress := range s.Status.LoadBalancer.Ingress {
 		address, parseErr := netip.ParseAddr(ingress.IP)
 		if parseErr != nil {
 			continue // a host name
+		}
+		if why := refused[address]; why != "" {
+			err = errors.Join(err, errors.New(why))
+			continue
 		}
 		facts.Addresses = append(facts.Addresses, address)
 		g, known := gateways[announced[address]]
@@ -87,7 +93,7 @@ func ParseEgressService(s *corev1.Service, announced map[netip.Addr]string, gate
 		}
 		facts.Carried = append(facts.Carried, g.carry(address))
 	}
-	if len(facts.Addresses) == 0 {
+	if len(facts.Addresses) == 0 && err == nil {
 		err = errors.New("the service has no address yet")
 	}
 	return facts, err

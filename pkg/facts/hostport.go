@@ -32,8 +32,8 @@ func HostPorts(pod *corev1.Pod) (ports []HostPort, problems []string) {
 				continue
 			}
 			port := HostPort{Protocol: protocolOf(p), Port: uint16(p.HostPort), Target: uint16(p.ContainerPort)}
-			if address, err := netip.ParseAddr(p.HostIP); err == nil && !address.IsUnspecified() {
-				port.Address = address
+			if address, err := netip.ParseAddr(p.HostIP); err == nil && !address.Unmap().IsUnspecified() {
+				port.Address = address.Unmap()
 			} else if p.HostIP != "" && err != nil {
 				problems = append(problems, fmt.Sprintf("container %s, host port %d: %q is not an IP address",
 					container.Name, p.HostPort, p.HostIP))

@@ -21,3 +21,13 @@ func TestHostPortsAtLoopback(t *testing.T) {
 		t.Errorf("problems are %q", problems)
 	}
 }
+
+// An IPv4 address in IPv6 notation is that IPv4 address.
+func TestHostPortsAtMappedAddresses(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Ports: []corev1.ContainerPort{
+		{ContainerPort: 80, HostPort: 8080, HostIP: "::ffff:192.0.2.1"}, {ContainerPort: 80, HostPort: 8081, HostIP: "::ffff:0.0.0.0"}}}}}}
+	ports, problems := facts.HostPorts(pod)
+	if len(problems) != 0 || len(ports) != 2 || ports[0].Address.String() != "192.0.2.1" || ports[1].Address.IsValid() {
+		t.Errorf("host ports are %+v, problems are %q", ports, problems)
+	}
+}

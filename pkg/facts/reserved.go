@@ -59,7 +59,7 @@ func NodePort(protocol corev1.Protocol, number uint16) string {
 }
 
 // Refuse removes the VIPs of a service whose destination is reserved. It returns a sentence for each, which names the
-// owner. Cluster IPs stay: the API server allocates them from networks that belong to no one else.
+// owner. The service's own cluster IPs stay: the API server allocates them from networks that belong to no one else.
 func (s *Service) Refuse(service *corev1.Service, table reserved.Table) (refused []string) {
 	for i := range s.Ports {
 		port := &s.Ports[i]
@@ -106,13 +106,17 @@ func (v VIP) reservedFor(service *corev1.Service, protocol corev1.Protocol, tabl
 	return fmt.Sprintf("%s %s", protocol, v), owner, isReserved
 }
 
-// RefuseHostPorts returns the host ports that a pod gets, and a sentence for each refused host port. A host port is
-// refused if it is reserved, or if holder returns words for another object that has it. table.Nodes are the addresses
-// of the pod's own node.
-func RefuseHostPorts(ports []HostPort, table reserved.Table, holder func(HostPort) string) (kept []HostPort, refused []string) {
+// RefuseHostPorts returns the host ports that a pod of a node gets, and a sentence for each refused host port. A host port is
+// refused if it is reserved, if holder returns words for another object that has it, or if its address is neither a loopback
+// address nor the node's by table.Nodes.
+func RefuseHostPorts(node string, ports []HostPort, table reserved.Table, holder func(HostPort) string) (
+	kept []HostPort, refused []string,
+) {
 	for _, port := range ports {
 		text := NodePort(port.Protocol, port.Port)
-		if owner, isReserved := table.OnNodes(string(port.Protocol), port.Port); isReserved {
+		if of, known := table.Nodes[port.Address]; port.Address.IsValid() && !port.Address.IsLoopback() && !(known && of == node) {
+			refused = append(refused, fmt.Sprintf("host port %s is not served at %s, which is no address of node %s", text, port.Address, node))
+		} else if owner, isReserved := table.OnNodes(string(port.Protocol), port.Port); isReserved {
 			refused = append(refused, fmt.Sprintf("host port %s is reserved for %s", text, owner))
 		} else if other := holder(port); other != "" {
 			refused = append(refused, fmt.Sprintf("host port %s is %s", text, other))
@@ -131,6 +135,50 @@ func NodePortHolder(port HostPort, services map[string]string) string {
 		return ""
 	}
 	return "the node port of service " + service
+}
+
+// The ports of BFD (RFC 5881 §4, RFC 5883 §5).
+const (
+	bfdPort         = 3784
+	bfdMultiHopPort = 4784
+)
+
+// PeerDestinations returns what a BGPPeer's sessions of BGP and BFD need.
+func PeerDestinations(name string, peer netip.Addr, port uint16, bfd bool) []reserved.Destination {
+	owner := "BGPPeer " + name
+	found := []reserved.Destination{{Port: reserved.Port{Protocol: "tcp", Number: port, Owner: owner}, Address: peer}}
+	if bfd {
+		found = append(found, bfdDestination(peer, bfdPort, owner), bfdDestination(peer, bfdMultiHopPort, owner))
+	}
+	return found
+}
+
+// HopDestinations returns what the BFD sessions with routers of an ExternalRoute need. owner names it.
+func HopDestinations(owner string, watched ...netip.Addr) (found []reserved.Destination) {
+	for _, address := range watched {
+		found = append(found, bfdDestination(address, bfdPort, owner))
+	}
+	return found
+}
+
+func bfdDestination(address netip.Addr, port uint16, owner string) reserved.Destination {
+	return reserved.Destination{Port: reserved.Port{Protocol: "udp", Number: port, Owner: "BFD of " + owner}, Address: address}
+}
+
+// WatchedHops returns the routers that an ExternalRoute watches by BFD, by its spec and by its status.
+func WatchedHops(e *networkv1alpha1.ExternalRoute) (found []netip.Addr) {
+	for _, hop := range e.Spec.NextHops.Static {
+		if address, err := netip.ParseAddr(string(hop.Address)); err == nil && hop.BFD {
+			found = append(found, address)
+		}
+	}
+	for _, hop := range e.Status.NextHops {
+		if address, err := hop.Address.Addr(); err == nil && hop.BFD {
+			found = append(found, address)
+		}
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	return slices.Compact(found)
 }
 
 // EndpointDestinations returns the addresses and ports of a slice's endpoints, whether or not they are ready.

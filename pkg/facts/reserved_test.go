@@ -63,7 +63,7 @@ func TestReservedHostPortsAreRefused(t *testing.T) {
 		{Protocol: corev1.ProtocolTCP, Port: 30080, Target: 80, Address: netip.MustParseAddr("127.0.0.1")},
 		{Protocol: corev1.ProtocolTCP, Port: 8080, Target: 80},
 	}
-	kept, refused := facts.RefuseHostPorts(ports, reservations(), func(port facts.HostPort) string {
+	kept, refused := facts.RefuseHostPorts("n1", ports, reservations(), func(port facts.HostPort) string {
 		return facts.NodePortHolder(port, map[string]string{"TCP/30080": "demo/web"})
 	})
 	if !slices.Equal(kept, ports[5:]) {
@@ -72,6 +72,35 @@ func TestReservedHostPortsAreRefused(t *testing.T) {
 	want := []string{"host port TCP/6641 is reserved for the OVN northbound database", "host port UDP/6081 is reserved for Geneve tunnels",
 		"host port TCP/443 is reserved for the Kubernetes API server", "host port TCP/10248 is reserved for kubelet",
 		"host port TCP/30080 is the node port of service demo/web"}
+	if !slices.Equal(refused, want) {
+		t.Errorf("refused %q, want %q", refused, want)
+	}
+}
+
+// A pod has host ports only at addresses of its own node, on any of its links, and at the host's loopback address.
+func TestHostPortsAtForeignAddressesAreRefused(t *testing.T) {
+	table := reservations()
+	table.Nodes[netip.MustParseAddr("192.0.2.2")] = "n2"
+	at := func(texts ...string) (ports []facts.HostPort) {
+		for _, text := range texts {
+			port := facts.HostPort{Protocol: corev1.ProtocolTCP, Port: 8443, Target: 80}
+			if text != "" {
+				port.Address = netip.MustParseAddr(text)
+			}
+			ports = append(ports, port)
+		}
+		return ports
+	}
+	own := at("", "192.0.2.1", "2001:db8::1", "127.0.0.1", "127.0.0.2")
+	foreign := at("10.96.0.1", "192.0.2.2", "203.0.113.7", "fd00:10:96::1", "2001:db8::2")
+	kept, refused := facts.RefuseHostPorts("n1", slices.Concat(foreign, own), table, func(facts.HostPort) string { return "" })
+	if !slices.Equal(kept, own) {
+		t.Errorf("kept %+v, want %+v", kept, own)
+	}
+	var want []string
+	for _, port := range foreign {
+		want = append(want, "host port TCP/8443 is not served at "+port.Address.String()+", which is no address of node n1")
+	}
 	if !slices.Equal(refused, want) {
 		t.Errorf("refused %q, want %q", refused, want)
 	}

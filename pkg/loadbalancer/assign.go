@@ -16,7 +16,8 @@ type Use struct {
 	Sharing
 	// Exclusive means that the user is no Service and shares the address with none.
 	Exclusive bool
-	// Younger means that the Service that requests the address precedes it, and so keeps an address that both have.
+	// Younger means that the Service that requests the address precedes it, and so keeps an address that both have. An external IP of
+	// another Service is Younger, whatever the ages.
 	Younger bool
 	// MAC is that of a foreign host of the segment that has the address. A Service keeps an address despite it, and a pool that no node
 	// answers for gives it.
@@ -95,7 +96,19 @@ func Assign(r Request, current []netip.Addr, pools []Pool, book Book) (a Assignm
 	if len(a.Addresses) > 0 { // PreferDualStack has enough with one
 		a.Reason = ""
 	}
+	a.reportSharing(r, book)
 	return a
+}
+
+// reportSharing adds to the message the Services that a Service could not share its addresses with if it did not have them already.
+func (a *Assignment) reportSharing(r Request, book Book) {
+	for _, address := range a.Addresses {
+		for _, use := range book[address] {
+			if why := r.Sharing.across(use); why != "" && r.Sharing.With(use.Sharing) == "" {
+				a.Message = strings.TrimPrefix(fmt.Sprintf("%s; %s is shared with %s as before, although %s", a.Message, address, use.Of, why), "; ")
+			}
+		}
+	}
 }
 
 // Keep returns the addresses that a Service has and may keep while its request cannot be followed for a reason, and names them. It gives
@@ -111,6 +124,7 @@ func Keep(r Request, current []netip.Addr, pools []Pool, book Book, reason, mess
 	if len(kept) > 0 {
 		a.Message += "; the Service keeps " + strings.Join(kept, ", ")
 	}
+	a.reportSharing(r, book)
 	return a
 }
 
@@ -226,7 +240,11 @@ func (c chooser) whyNot(p Pool, a netip.Addr) string {
 		if use.Exclusive {
 			return use.Of + " has it"
 		}
-		if why := c.Sharing.With(use.Sharing); why != "" {
+		why := c.Sharing.With(use.Sharing)
+		if why == "" && !keeps { // what both have, they had before their namespaces counted, or when both allowed it
+			why = c.Sharing.across(use)
+		}
+		if why != "" {
 			return fmt.Sprintf("%s has it, and %s", use.Of, why)
 		}
 	}

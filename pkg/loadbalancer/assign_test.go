@@ -57,8 +57,15 @@ func addresses(texts ...string) (all []netip.Addr) {
 
 // used is a use by a Service with a key, a port, and a policy.
 func used(key string, port int32, local bool) Use {
-	return Use{Of: "service demo/other", Sharing: Sharing{Key: key, Ports: []Port{{corev1.ProtocolTCP, port}}, Local: local,
-		Pods: map[string]string{"app": "a"}}}
+	return Use{Of: "service demo/other", Sharing: Sharing{Namespace: "demo", Key: key, Ports: []Port{{corev1.ProtocolTCP, port}},
+		Local: local, Pods: map[string]string{"app": "a"}}}
+}
+
+// usedBy is a use by a Service of a namespace with the key "k" and the port 81, which allows other namespaces.
+func usedBy(namespace string, allowed ...string) Use {
+	u := used("k", 81, false)
+	u.Of, u.Namespace, u.Namespaces = "service "+namespace+"/other", namespace, allowed
+	return u
 }
 
 // gave returns pools of which one gave Services the address 198.51.100.1, which is in no range now.
@@ -214,6 +221,50 @@ func TestAssign(t *testing.T) {
 	}
 }
 
+// Services share an address across namespaces only if both allow the other's namespace. Services that share it already keep it.
+func TestSharingAcrossNamespaces(t *testing.T) {
+	const allow = networkv1alpha1.SharedIPNamespacesAnnotation
+	a := netip.MustParseAddr("192.0.2.200")
+	for name, c := range map[string]struct {
+		allowed string // by the Service demo/web
+		use     Use
+		refused string
+	}{
+		"neither allows it":     {"", usedBy("bank"), "AddressUnavailable requested address 192.0.2.200: service bank/other has it, and"},
+		"only the requester":    {"bank", usedBy("bank"), "service bank/other does not allow namespace demo"},
+		"only the holder":       {"", usedBy("bank", "demo"), "the Service does not allow namespace bank"},
+		"both name others":      {"shop, demo", usedBy("bank", "shop", "bank"), "does not allow namespace"},
+		"a part of a name":      {"bank", usedBy("bank", "dem", "demo2"), "does not allow namespace demo"},
+		"both":                  {"shop, bank", usedBy("bank", "demo"), ""},
+		"all namespaces":        {"*", usedBy("bank", "*"), ""},
+		"in the same namespace": {"", usedBy("demo"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := aService("4", annotated("weft.dev/allow-shared-ip", "k"), annotated("weft.dev/load-balancer-ips", a.String()),
+				annotated(allow, c.allowed))
+			request, err := ParseRequest(s, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pools, book := []Pool{aPool(t, "a", ranges{"192.0.2.200-192.0.2.202"})}, Book{a: {c.use}}
+			have := Assign(request, nil, pools, book)
+			if text := have.Reason + " " + have.Message; (c.refused == "") != slices.Equal(have.Addresses, addresses("192.0.2.200")) ||
+				!strings.Contains(text, c.refused) {
+				t.Errorf("%v %s, want %q", have.Addresses, text, c.refused)
+			}
+			request.Addresses = nil
+			if any := Assign(request, nil, pools, book); (c.refused == "") != slices.Equal(any.Addresses, addresses("192.0.2.200")) {
+				t.Errorf("without a request it has %v", any.Addresses)
+			}
+			kept := Assign(request, addresses("192.0.2.200"), pools, book)
+			said := strings.Contains(kept.Message, "192.0.2.200 is shared with "+c.use.Of)
+			if !slices.Equal(kept.Addresses, addresses("192.0.2.200")) || kept.Reason != "" || said != (c.refused != "") {
+				t.Errorf("an address that both have: %+v", kept)
+			}
+		})
+	}
+}
+
 // A Service keeps its addresses, and gets no others, while its annotation cannot be read, names no pool or a full one, or addresses that
 // it cannot get.
 func TestKeep(t *testing.T) {
@@ -298,6 +349,8 @@ func TestBadRequests(t *testing.T) {
 		"another family": {aService("4", annotated("metallb.io/loadBalancerIPs", "2001:db8::1")), "spec.ipFamilies does not have"},
 		"two of one family": {aService("4", annotated("metallb.io/loadBalancerIPs", "192.0.2.1,192.0.2.2")),
 			"192.0.2.2 is the second address of its family"},
+		"a name that no namespace has": {aService("4", annotated("weft.dev/allow-shared-ip-namespaces", "bank,Demo_1")),
+			`annotation weft.dev/allow-shared-ip-namespaces: "Demo_1" is neither the name of a namespace nor "*"`},
 		"the spec": {aService("4", func(s *corev1.Service) { s.Spec.LoadBalancerIP = "x" }), `spec.loadBalancerIP: "x" is not an IP address`},
 	} {
 		t.Run(name, func(t *testing.T) {

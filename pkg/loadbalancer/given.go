@@ -1,6 +1,7 @@
 package loadbalancer
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -27,6 +28,25 @@ func AddressesOf(s *corev1.Service) (addresses []netip.Addr) {
 	}
 	slices.SortFunc(addresses, netip.Addr.Compare)
 	return addresses
+}
+
+// ForeignShares names, for each address, the Service of another namespace that has the address and does not allow the namespace of s.
+func ForeignShares(s *corev1.Service, all []corev1.Service) map[netip.Addr]string {
+	shares := map[netip.Addr]string{}
+	for i := range all {
+		o := &all[i]
+		if SharingOf(o).Allows(s.Namespace) {
+			continue
+		}
+		for _, a := range AddressesOf(o) {
+			text := fmt.Sprintf("%s is shared with service %s/%s, which does not allow namespace %s by annotation %s", a, o.Namespace, o.Name,
+				s.Namespace, networkv1alpha1.SharedIPNamespacesAnnotation)
+			if had, ok := shares[a]; !ok || text < had { // the cache has no order
+				shares[a] = text
+			}
+		}
+	}
+	return shares
 }
 
 // MayAnnounce reports whether a node may announce addresses of load balancers.

@@ -35,6 +35,10 @@ type Request struct {
 
 // Sharing says with which other Services a Service may share an address.
 type Sharing struct {
+	Namespace string
+	// Namespaces are the other namespaces that the Service allows. networkv1alpha1.EveryNamespace stands for all.
+	Namespaces []string
+
 	Key   string
 	Ports []Port
 	// Local means that externalTrafficPolicy is Local. Pods selects the Service's pods.
@@ -60,6 +64,9 @@ func ParseRequest(s *corev1.Service, namespace map[string]string) (Request, erro
 	policy := s.Spec.IPFamilyPolicy
 	r.Every = policy == nil || *policy != corev1.IPFamilyPolicyPreferDualStack
 	_, r.Pool = annotationOf(s, networkv1alpha1.LoadBalancerPoolAnnotations)
+	if _, err := networkv1alpha1.ParseSharedIPNamespaces(s.Annotations); err != nil {
+		return r, err
+	}
 	source, text := annotationOf(s, networkv1alpha1.LoadBalancerIPsAnnotations)
 	if text == "" {
 		source, text = "spec.loadBalancerIP", s.Spec.LoadBalancerIP
@@ -92,10 +99,12 @@ func annotationOf(s *corev1.Service, names []string) (source, value string) {
 	return "", ""
 }
 
-// SharingOf returns with which other Services a Service may share an address.
+// SharingOf returns with which other Services a Service may share an address. It allows no other namespace if its list cannot be read.
 func SharingOf(s *corev1.Service) Sharing {
 	_, key := annotationOf(s, networkv1alpha1.AllowSharedIPAnnotations)
-	sharing := Sharing{Key: key, Local: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal, Pods: s.Spec.Selector}
+	namespaces, _ := networkv1alpha1.ParseSharedIPNamespaces(s.Annotations) // ParseRequest returns the error
+	sharing := Sharing{Namespace: s.Namespace, Namespaces: namespaces, Key: key, Pods: s.Spec.Selector,
+		Local: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal}
 	for _, p := range s.Spec.Ports {
 		port := Port{p.Protocol, p.Port}
 		if port.Protocol == "" {
@@ -106,7 +115,26 @@ func SharingOf(s *corev1.Service) Sharing {
 	return sharing
 }
 
-// With returns why two Services cannot share an address. It is empty if they can.
+// Allows reports whether a Service may share an address with Services of a namespace, if they allow its own.
+func (s Sharing) Allows(namespace string) bool {
+	return s.Namespace == namespace || slices.Contains(s.Namespaces, namespace) ||
+		slices.Contains(s.Namespaces, networkv1alpha1.EveryNamespace)
+}
+
+// across returns why the namespaces of two Services do not let them share an address: the Service itself, and the user of the address. It
+// is empty if they do.
+func (s Sharing) across(use Use) string {
+	const annotation = networkv1alpha1.SharedIPNamespacesAnnotation
+	switch {
+	case use.Exclusive || s.Allows(use.Namespace) && use.Allows(s.Namespace):
+		return ""
+	case s.Allows(use.Namespace):
+		return fmt.Sprintf("%s does not allow namespace %s by annotation %s", use.Of, s.Namespace, annotation)
+	}
+	return fmt.Sprintf("the Service does not allow namespace %s by annotation %s", use.Namespace, annotation)
+}
+
+// With returns why two Services cannot share an address, whatever their namespaces are. It is empty if they can.
 func (s Sharing) With(o Sharing) string {
 	if s.Key == "" || s.Key != o.Key {
 		return "the annotation " + networkv1alpha1.AllowSharedIPAnnotation + " has not the same value on both"

@@ -32,10 +32,12 @@ type Destination struct {
 type Table struct {
 	Ports        []Port
 	Destinations []Destination
+	// Sessions are what nodes' sessions of BGP and BFD need. Only these ports of an address are reserved, and no port of a node.
+	Sessions []Destination
 	// Nodes maps addresses of nodes to the node's name, or to "" if only the address is known.
 	Nodes map[netip.Addr]string
-	// Networks are the cluster's own networks, such as pod networks. All their addresses are reserved.
-	Networks []netip.Prefix
+	// Networks are the networks of pods, Services the networks of cluster IPs. All their addresses are reserved.
+	Networks, Services []netip.Prefix
 }
 
 // Defaults returns the default ports of Weft, OVN and Kubernetes.
@@ -101,7 +103,7 @@ func (t Table) everywhere(protocol string, number uint16) (owner string, ok bool
 func (t Table) At(destination netip.AddrPort, protocol string) (owner string, ok bool) {
 	address := destination.Addr().Unmap()
 	protocol = strings.ToLower(protocol)
-	for _, d := range t.Destinations {
+	for _, d := range slices.Concat(t.Destinations, t.Sessions) {
 		if d.Address == address && d.Protocol == protocol && d.Number == destination.Port() {
 			return d.Owner, true
 		}
@@ -113,7 +115,7 @@ func (t Table) At(destination netip.AddrPort, protocol string) (owner string, ok
 		}
 		return owner, ok
 	}
-	for _, network := range t.Networks {
+	for _, network := range slices.Concat(t.Networks, t.Services) {
 		if network.Contains(address) {
 			return fmt.Sprintf("the cluster's own network %s", network), true
 		}

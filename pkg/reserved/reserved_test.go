@@ -19,6 +19,7 @@ func table() reserved.Table {
 		Nodes: map[netip.Addr]string{netip.MustParseAddr("192.0.2.1"): "n1", netip.MustParseAddr("2001:db8::1"): "n1",
 			netip.MustParseAddr("192.0.2.2"): ""},
 		Networks: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")},
+		Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
 	}
 }
 
@@ -35,6 +36,7 @@ func TestAt(t *testing.T) {
 		{"tcp", "198.51.100.9:443", "the Kubernetes API server"},
 		{"tcp", "[::ffff:198.51.100.9]:443", "the Kubernetes API server"},
 		{"tcp", "10.244.1.7:80", "the cluster's own network 10.244.0.0/16"},
+		{"udp", "10.96.0.10:5353", "the cluster's own network 10.96.0.0/16"},
 		{"tcp", "198.51.100.9:2379", "etcd"},  // beside the API server
 		{"udp", "192.0.2.1:10250", ""},        // another protocol
 		{"tcp", "192.0.2.2:443", ""},          // a node without the API server
@@ -93,5 +95,24 @@ func TestRemotes(t *testing.T) {
 	if len(found) != 2 || found[0].Address.String() != "192.0.2.1" || found[1].Address.String() != "2001:db8::1" ||
 		found[1].Number != 6641 {
 		t.Errorf("found %+v", found)
+	}
+}
+
+// A session reserves its port at the router's address alone, also if the router is a program of a node.
+func TestSessionsReserveOneAddress(t *testing.T) {
+	router := netip.MustParseAddr("192.0.2.11")
+	table := reserved.Table{Ports: reserved.Defaults(), Nodes: map[netip.Addr]string{router: "n1"},
+		Sessions: []reserved.Destination{{Port: reserved.Port{Protocol: "tcp", Number: 179, Owner: "BGPPeer tor"}, Address: router}}}
+	if owner, ok := table.At(netip.AddrPortFrom(router, 179), "TCP"); !ok || owner != "BGPPeer tor" {
+		t.Errorf("the session belongs to %q", owner)
+	}
+	if _, ok := table.At(netip.AddrPortFrom(router, 180), "TCP"); ok {
+		t.Error("another port is reserved")
+	}
+	if owner, ok := table.OnNodes("tcp", 179); ok {
+		t.Errorf("host ports are reserved for %s", owner)
+	}
+	if table.Has(router) {
+		t.Error("the router counts as a machine of the control plane")
 	}
 }

@@ -101,7 +101,7 @@ func (b *builder) podPorts(pod *corev1.Pod) {
 		n := b.podNets[request.Element.Name]
 		scope := strings.Repeat(pod.Spec.NodeName, map[bool]int{true: 1}[n.PerNode()])
 		n.addresses.SetPools(scope, b.pools(n, pod.Spec.NodeName))
-		got, err := n.addresses.Allocate(scope, string(pod.UID), alloc.Request{})
+		got, err := n.addresses.Allocate(scope, alloc.Owner(pod.UID), alloc.Request{})
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -462,7 +462,7 @@ func (b *builder) pod(doc string) {
 	var pod corev1.Pod
 	b.decode(doc, &pod)
 	floating := b.addressesIn(&pod, "floating")
-	got, err := b.allocator.Allocate(pod.Spec.NodeName, string(pod.UID), alloc.Request{Floating: floating})
+	got, err := b.allocator.Allocate(pod.Spec.NodeName, alloc.Owner(pod.UID), alloc.Request{Floating: floating})
 	if err != nil {
 		b.t.Fatal(err)
 	}

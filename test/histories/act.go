@@ -244,7 +244,7 @@ func foundGateway(s Step) *networkv1alpha1.NodeGatewayStatus {
 	number := s.Name[len(s.Name)-1:]
 	found := &networkv1alpha1.NodeGatewayStatus{Mode: networkv1alpha1.GatewayShared,
 		Uplink: networkv1alpha1.UplinkBridge, Bridge: "br-ex", Interface: "eth0",
-		MACAddress: networkv1alpha1.MACAddress("02:00:00:00:00:0" + number), Addresses: []networkv1alpha1.InterfaceAddress{
+		MACAddress: networkv1alpha1.MACAddress("02:00:00:00:01:0" + number), Addresses: []networkv1alpha1.InterfaceAddress{
 			networkv1alpha1.InterfaceAddress("192.0.2.1" + number + "/24"),
 			networkv1alpha1.InterfaceAddress("2001:db8::1" + number + "/64")},
 		NextHops: []networkv1alpha1.IP{"192.0.2.254", "2001:db8::fe"}}

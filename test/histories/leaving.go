@@ -3,6 +3,7 @@ package histories
 import (
 	"math/rand/v2"
 	"net/netip"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,6 +11,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -64,7 +66,7 @@ func (o *oracle) leaving(s *corev1.Service) (read facts.EgressIP, granted bool, 
 			}
 		}
 	}
-	read, trouble = facts.ParseEgressService(s, announced, gateways)
+	read, trouble = facts.ParseEgressService(s, loadbalancer.ForeignShares(s, o.services), announced, gateways)
 	return read, true, trouble
 }
 
@@ -87,6 +89,8 @@ func (o *oracle) checkLeaving() {
 		switch {
 		case granted && trouble == nil:
 			want, status = networkv1alpha1.ReasonAsExpected, metav1.ConditionTrue
+		case granted && strings.Contains(trouble.Error(), "is shared with"):
+			want = networkv1alpha1.ReasonAddressShared
 		case granted:
 			want = networkv1alpha1.ReasonNotAnswered
 		case trouble != nil:

@@ -156,6 +156,7 @@ func balancedOf(key types.NamespacedName, s Step) *corev1.Service {
 		service.Annotations[annotation] = "192.0.2"
 	case "shared":
 		service.Annotations[networkv1alpha1.AllowSharedIPAnnotation] = "k"
+		service.Annotations[networkv1alpha1.SharedIPNamespacesAnnotation] = []string{"", "*", "a,b"}[s.N%3]
 	case "local":
 		spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	case "type":

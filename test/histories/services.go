@@ -241,7 +241,7 @@ func (o *oracle) hostPortsOf(pod *corev1.Pod) []facts.HostPort {
 			services[port] = o.services[i].Name
 		}
 	}
-	kept, _ := facts.RefuseHostPorts(ports, o.reserved(), func(port facts.HostPort) string {
+	kept, _ := facts.RefuseHostPorts(pod.Spec.NodeName, ports, o.reserved(), func(port facts.HostPort) string {
 		return facts.NodePortHolder(port, services)
 	})
 	return kept

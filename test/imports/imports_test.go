@@ -47,7 +47,7 @@ var table = []rule{
 	{packages: "pkg/acllog/annotation", direct: append(below("apis"), machines...), never: below("controllers")},
 	{packages: "pkg/ovn/names", never: append(clients, network...)},
 	{packages: "pkg/ovn/ovnexpr", never: append(clients, network...)},
-	{packages: "pkg/ipam", direct: []string{"go4.org/netipx"}, never: append(clients, network...)},
+	{packages: "pkg/ipam", direct: []string{"go4.org/netipx", "k8s.io/apimachinery/pkg/types"}, never: append(clients, network...)},
 	{packages: "pkg/informers", direct: []string{"k8s.io/apimachinery", "k8s.io/client-go/rest", "k8s.io/client-go/tools/cache",
 		"sigs.k8s.io/controller-runtime"}, never: below("controllers", "pkg/ovndb", "pkg/topology")},
 	{packages: "pkg/leadership", direct: append([]string{"k8s.io/client-go", "k8s.io/klog/v2",

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -136,14 +135,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 
 func newAPI(scheme *runtime.Scheme, kinds []*kind.Kind, objects []client.Object) client.WithWatch {
 	addresses := func(o client.Object) (texts []string) {
-		var found []netip.Addr
-		switch o := o.(type) {
-		case *corev1.Node:
-			found = facts.InternalIPs(o)
-		case *networkv1alpha1.NodeNetwork:
-			found = facts.ReportedAddresses(o)
-		}
-		for _, address := range found {
+		for _, address := range facts.NodeAddresses(o) {
 			texts = append(texts, address.String())
 		}
 		return texts

@@ -114,6 +114,13 @@ func TestForeignHostsKeepTheirAddresses(t *testing.T) {
 		}
 		return nil
 	})
+	w.until(func() error {
+		if probed := w.nodeNetwork("n1").Spec.ProbeAddresses; len(probed) != 1 {
+			return fmt.Errorf("n1 still probes %v", probed)
+		}
+		return nil
+	})
+	w.awaitTopologyReady() // of the generation that probes one address
 	w.quietRestart(o, "extra", 1)
 	w.carried(before, "192.0.2.90 n1")
 	w.carried(e, "192.0.2.100 n1")

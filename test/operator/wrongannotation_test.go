@@ -52,6 +52,7 @@ var ofServices = []wrongAnnotation{
 	{networkv1alpha1.LoadBalancerIPsAnnotation, "203.0.113.99", "", ""}, // readable, and of no pool
 	{networkv1alpha1.LoadBalancerPoolAnnotation, "missing", "", ""},
 	{networkv1alpha1.AllowSharedIPAnnotation, "{", "any value is a key", ""},
+	{networkv1alpha1.SharedIPNamespacesAnnotation, "{", "", ""},
 	{networkv1alpha1.EgressSourceAnnotation, "{", "", ""},
 	{networkv1alpha1.IdleAnnotation, "maybe", "only true means idle", ""},
 }

@@ -1,6 +1,7 @@
 package serviceoracle
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -150,8 +151,8 @@ func slicesOf(o objects, s *corev1.Service) (found []discoveryv1.EndpointSlice) 
 	return found
 }
 
-// ownersOf returns the services that have a destination, by precedence: a cluster IP precedes other addresses, then the older service
-// precedes, then the first by name.
+// ownersOf returns the services that have a destination, by precedence: a cluster IP precedes an address of a load balancer, which
+// precedes an external IP. Then the older service precedes, then the first by name.
 func ownersOf(all []*corev1.Service, to destination) (owners []*corev1.Service) {
 	for _, s := range all {
 		if slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
@@ -163,19 +164,27 @@ func ownersOf(all []*corev1.Service, to destination) (owners []*corev1.Service) 
 			owners = append(owners, s)
 		}
 	}
-	slices.SortStableFunc(owners, func(a, b *corev1.Service) int {
-		x, y := slices.Contains(a.Spec.ClusterIPs, to.Addr().String()), slices.Contains(b.Spec.ClusterIPs, to.Addr().String())
+	rank := func(s *corev1.Service) int {
 		switch {
-		case x != y && x:
-			return -1
-		case x != y:
+		case slices.Contains(s.Spec.ClusterIPs, to.Addr().String()):
+			return 0
+		case hasFamily(s, to.Addr()) && has(&corev1.Service{Spec: corev1.ServiceSpec{Type: s.Spec.Type}, Status: s.Status}, to.Addr()):
 			return 1
-		case !a.CreationTimestamp.Time.Equal(b.CreationTimestamp.Time):
-			return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 		}
-		return strings.Compare(a.Name, b.Name)
+		return 2
+	}
+	slices.SortStableFunc(owners, func(a, b *corev1.Service) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	return owners
+}
+
+// hasFamily reports whether a service has a cluster IP of an address's family. It is balanced at no other address.
+func hasFamily(s *corev1.Service, a netip.Addr) bool {
+	return slices.ContainsFunc(s.Spec.ClusterIPs, func(text string) bool {
+		own, err := netip.ParseAddr(text)
+		return err == nil && own.Is4() == a.Is4()
+	})
 }
 
 func proxiedByUs(s *corev1.Service) bool {

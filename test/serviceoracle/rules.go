@@ -27,6 +27,10 @@ var byDesign = []rule{
 	{"an address of the pods' networks is reserved", func(d *difference) bool {
 		return inAny(podPrefixes, d.to.Addr()) && d.got.Verdict == none
 	}},
+	{"an address of the service networks is a cluster IP or nobody's", func(d *difference) bool {
+		isCluster := len(d.owners) > 0 && slices.Contains(d.owners[0].Spec.ClusterIPs, d.to.Addr().String())
+		return inAny(servicePrefixes, d.to.Addr()) && !isCluster && d.got.Verdict != serve
+	}},
 	{"a loopback or unspecified address is not a load balancer's", func(d *difference) bool {
 		return isSpecial(d.to.Addr()) && d.got.Verdict == none
 	}},

@@ -237,7 +237,7 @@ func gatewayAddresses(own []netip.Addr) (found []netip.Addr) {
 }
 
 func reservedTable(o objects) reserved.Table {
-	table := reserved.Table{Ports: reserved.Defaults(), Nodes: map[netip.Addr]string{}, Networks: podPrefixes}
+	table := reserved.Table{Ports: reserved.Defaults(), Nodes: map[netip.Addr]string{}, Networks: podPrefixes, Services: servicePrefixes}
 	for i := range o.nodes {
 		for _, address := range desired.InternalIPs(&o.nodes[i]) {
 			table.Nodes[address] = o.nodes[i].Name

@@ -56,9 +56,9 @@ const (
 	// request of the pod network: addresses of an IPPool, a MAC, limits of bandwidth, random host ports. The message says why.
 	// A pod without an address waits. A pod whose requests were all granted at once does not have the condition.
 	PodRequestsGranted corev1.PodConditionType = GroupName + "/RequestsGranted"
-	// PodHostPortsReady of a Pod: false while the pod requests a host port that is reserved, is the node port of a
-	// service or is the random host port of another pod, or that cannot be read. The message names each such port. The
-	// pod's other host ports work. A pod that never requested such a port does not have the condition.
+	// PodHostPortsReady of a Pod: false while the pod requests a host port that is reserved, is at an address that its node does
+	// not have, is the node port of a service or is the random host port of another pod, or that cannot be read. The message
+	// names each such port. The pod's other host ports work. A pod that never requested such a port does not have the condition.
 	PodHostPortsReady corev1.PodConditionType = GroupName + "/HostPortsReady"
 	// PodNetworksAllocated of a Pod: false while the operator cannot give the pod what it requests of a Network; the
 	// message names each request and why. The pod's other networks work. A pod whose requests were all granted does

@@ -10,4 +10,7 @@ const (
 	ReasonNotRequested = "NotRequested"
 	// ReasonNotAnswered: no node answers for the addresses in the message. Packets of their family leave as without the annotation.
 	ReasonNotAnswered = "NotAnswered"
+	// ReasonAddressShared: a Service of another namespace, which the message names, has an address, too, and does not allow the Service's
+	// namespace by SharedIPNamespacesAnnotation. Packets of the address' family leave as without the annotation.
+	ReasonAddressShared = "AddressShared"
 )

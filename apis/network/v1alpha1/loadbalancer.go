@@ -1,5 +1,12 @@
 package v1alpha1
 
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
 // LoadBalancerClassPrefix begins each loadBalancerClass that the operator serves.
 const LoadBalancerClassPrefix = "weft.dev/"
 
@@ -14,7 +21,30 @@ const (
 	LoadBalancerPoolAnnotation = "weft.dev/load-balancer-pool"
 	// AllowSharedIPAnnotation lets Services with the same value share an address.
 	AllowSharedIPAnnotation = "weft.dev/allow-shared-ip"
+	// SharedIPNamespacesAnnotation lists other namespaces, separated by commas, with whose Services the Service may share an address, or is
+	// EveryNamespace. Services of two namespaces share an address only if each allows the other's namespace.
+	SharedIPNamespacesAnnotation = "weft.dev/allow-shared-ip-namespaces"
 )
+
+// EveryNamespace stands for all namespaces in SharedIPNamespacesAnnotation.
+const EveryNamespace = "*"
+
+// ParseSharedIPNamespaces reads SharedIPNamespacesAnnotation from the annotations of a Service. Its error names the annotation.
+func ParseSharedIPNamespaces(annotations map[string]string) (names []string, err error) {
+	text := annotations[SharedIPNamespacesAnnotation]
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.TrimSpace(name)
+		if name != EveryNamespace && len(validation.IsDNS1123Label(name)) > 0 {
+			return nil, fmt.Errorf("annotation %s: %q is neither the name of a namespace nor %q", SharedIPNamespacesAnnotation, name,
+				EveryNamespace)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
 
 // Names of the same annotations for Services that were written for MetalLB. Weft's own names come first.
 var (

@@ -76,6 +76,9 @@ type NodePhysicalNetworkStatus struct {
 	// linkMTU is the MTU in bytes of the link to the physical network, or the smallest of the bridge's links.
 	// +optional
 	LinkMTU int32 `json:"linkMTU,omitempty"`
+	// macAddress is the host's MAC on the bridge. No pod of a Localnet Network gets it. Agents of older versions do not report it.
+	// +optional
+	MACAddress MACAddress `json:"macAddress,omitempty"`
 	// message says why the physical network is not ready.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

@@ -13,8 +13,9 @@ import (
 )
 
 // HostPorts returns the host ports of the node's pods from their bindings. Each host port is a service whose only
-// endpoint is the pod. HostPorts omits what it cannot parse, because the operator writes the bindings.
-func HostPorts(bindings []*sbdb.PortBinding) (found []Frontend) {
+// endpoint is the pod. HostPorts omits what it cannot parse, because the operator writes the bindings. It also omits host ports
+// at addresses that are neither loopback addresses nor among own, the node's addresses.
+func HostPorts(bindings []*sbdb.PortBinding, own []netip.Addr) (found []Frontend) {
 	for _, binding := range bindings {
 		ports, err := ovnexpr.ParseHostPorts(binding.ExternalIDs[ovnexpr.HostPortsKey])
 		if err != nil || len(binding.MAC) == 0 {
@@ -25,6 +26,9 @@ func HostPorts(bindings []*sbdb.PortBinding) (found []Frontend) {
 			continue
 		}
 		for _, port := range ports {
+			if port.Address.IsValid() && !port.Address.IsLoopback() && !slices.Contains(own, port.Address) {
+				continue
+			}
 			for _, address := range pod.Addresses {
 				if port.Address.IsValid() && port.Address.Is4() != address.Is4() {
 					continue

@@ -17,7 +17,7 @@ func TestHostPortsAreAtTheLoopbackToo(t *testing.T) {
 	ports := desired.HostPorts([]*sbdb.PortBinding{{
 		MAC:         []string{"0a:58:0a:f4:01:05 10.244.1.5 fd00::5"},
 		ExternalIDs: map[string]string{ovnexpr.HostPortsKey: "tcp/:8088/80,tcp/127.0.0.1:9099/90"},
-	}})
+	}}, nil)
 	var at []string
 	for _, f := range ports {
 		at = append(at, f.Address.String()+" "+netip.AddrPortFrom(f.ClusterIP, f.ClusterPort).String())
@@ -50,5 +50,22 @@ func TestHostPortsAreAtTheLoopbackToo(t *testing.T) {
 				t.Errorf("%s: the host's translations are %v", mode, set.Elements)
 			}
 		}
+	}
+}
+
+// The agent does not depend on the operator's refusal of host ports at addresses that are not the node's.
+func TestHostPortsAreAtAddressesOfTheNode(t *testing.T) {
+	own := addrs("172.18.0.11", "10.9.0.1", "fd00:18::11")
+	ports := desired.HostPorts([]*sbdb.PortBinding{{
+		MAC: []string{"0a:58:0a:f4:01:05 10.244.1.5 fd00::5"},
+		ExternalIDs: map[string]string{ovnexpr.HostPortsKey: "tcp/10.9.0.1:80/80,tcp/10.96.0.1:443/80,tcp/172.18.0.12:80/80," +
+			"tcp/[fd00:18::11]:80/80,tcp/[fd00:10:96::1]:443/80"},
+	}}, own)
+	var at []string
+	for _, f := range ports {
+		at = append(at, netip.AddrPortFrom(f.Address, f.Port).String())
+	}
+	if got, want := strings.Join(at, ", "), "10.9.0.1:80, [fd00:18::11]:80"; got != want {
+		t.Errorf("host ports are at %s, want %s", got, want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 	"github.com/weft-network/weft/pkg/reserved"
@@ -38,6 +39,18 @@ func ReservedPorts(spec networkv1alpha1.NodeNetworkSpec) (found []reserved.Port)
 		found = append(found, reserved.Port{Protocol: strings.ToLower(string(p.Protocol)), Number: uint16(p.Port), Owner: p.Owner})
 	}
 	return found
+}
+
+// Sessions returns what the node's sessions of BGP and BFD need. watched are the routers that its gateway router watches.
+func Sessions(spec networkv1alpha1.NodeNetworkSpec, watched []netip.Addr) (found []reserved.Destination) {
+	if spec.BGP != nil {
+		for _, peer := range spec.BGP.Peers {
+			if address, err := peer.PeerAddress.Addr(); err == nil {
+				found = append(found, facts.PeerDestinations(peer.Name, address, uint16(peer.PeerPort), peer.BFD != nil)...)
+			}
+		}
+	}
+	return append(found, facts.HopDestinations("an ExternalRoute", watched...)...)
 }
 
 // NodeAddresses reads the addresses of all nodes from the address sets that the operator keeps for egress IPs. It omits

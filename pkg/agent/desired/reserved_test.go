@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
@@ -19,7 +20,7 @@ func reservations() reserved.Table {
 	return reserved.Table{
 		Ports: reserved.Defaults(), Destinations: reserved.Remotes("the Kubernetes API server", "tcp:172.18.0.11:443"),
 		Nodes:    map[netip.Addr]string{netip.MustParseAddr("172.18.0.11"): "n1", netip.MustParseAddr("172.18.0.12"): ""},
-		Networks: nets("10.244.0.0/16"),
+		Networks: nets("10.244.0.0/16"), Services: nets("10.96.0.0/16"),
 	}
 }
 
@@ -37,6 +38,7 @@ func TestReservedFrontendsAreLeftOut(t *testing.T) {
 		{"free port of another node", "172.18.0.12", 443, false, true},
 		{"address of a pod", "10.244.1.7", 80, false, false},
 		{"an address elsewhere", "203.0.113.7", 6443, false, true},
+		{"an external IP in a service network", "10.96.0.10", 5353, false, false},
 		{"a cluster IP", "10.96.0.1", 443, true, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -96,5 +98,22 @@ func TestNodeAddressesAreRead(t *testing.T) {
 		if _, ok := found[want]; !ok {
 			t.Errorf("%s is missing in %v", want, found)
 		}
+	}
+}
+
+// The agent leaves the node's sessions of BGP and BFD alone.
+func TestSessionsAreReserved(t *testing.T) {
+	spec := networkv1alpha1.NodeNetworkSpec{BGP: &networkv1alpha1.NodeBGP{Peers: []networkv1alpha1.NodeBGPPeer{
+		{Name: "tor", PeerAddress: "192.0.2.254", PeerPort: 179},
+		{Name: "spine", PeerAddress: "2001:db8::fe", PeerPort: 1179, BFD: &networkv1alpha1.NodeBFD{}}}}}
+	var found []string
+	for _, d := range desired.Sessions(spec, addrs("192.0.2.253")) {
+		found = append(found, d.Protocol+" "+netip.AddrPortFrom(d.Address, d.Number).String()+" "+d.Owner)
+	}
+	want := []string{"tcp 192.0.2.254:179 BGPPeer tor", "tcp [2001:db8::fe]:1179 BGPPeer spine",
+		"udp [2001:db8::fe]:3784 BFD of BGPPeer spine", "udp [2001:db8::fe]:4784 BFD of BGPPeer spine",
+		"udp 192.0.2.253:3784 BFD of an ExternalRoute"}
+	if !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
 	}
 }

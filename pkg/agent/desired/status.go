@@ -111,9 +111,10 @@ func addressesFree(nn *networkv1alpha1.NodeNetwork, counts *networkv1alpha1.Addr
 const maxMessage = 1024
 
 // PhysicalStatus returns a node's connection with a physical network. err is why the network is not ready.
-func PhysicalStatus(name networkv1alpha1.PhysicalNetworkName, bridge string, linkMTU int, err error) (
+func PhysicalStatus(name networkv1alpha1.PhysicalNetworkName, bridge string, linkMTU int, mac string, err error) (
 	s networkv1alpha1.NodePhysicalNetworkStatus) {
-	s = networkv1alpha1.NodePhysicalNetworkStatus{Name: name, Ready: err == nil, Bridge: bridge, LinkMTU: int32(linkMTU)}
+	s = networkv1alpha1.NodePhysicalNetworkStatus{Name: name, Ready: err == nil, Bridge: bridge, LinkMTU: int32(linkMTU),
+		MACAddress: networkv1alpha1.MACAddress(strings.ToLower(mac))}
 	if err != nil {
 		s.Message = strings.ToValidUTF8(err.Error()[:min(maxMessage, len(err.Error()))], "")
 	}

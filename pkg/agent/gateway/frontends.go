@@ -18,7 +18,7 @@ import (
 func (r *Gateway) frontends(table reserved.Table) []desired.Frontend {
 	services, _ := r.Services.frontends()
 	services = desired.WithLoopback(services, r.addresses.Own, table.Networks)
-	return desired.Unreserved(append(services, desired.HostPorts(r.attached(r.outside.bindings))...), table)
+	return desired.Unreserved(append(services, desired.HostPorts(r.attached(r.outside.bindings), r.addresses.Own)...), table)
 }
 
 // readHostPorts reads the bindings with host ports or translated addresses, and reports whether they have been read. While the southbound
@@ -72,13 +72,14 @@ func (r *Gateway) reserved(spec networkv1alpha1.NodeNetworkSpec) reserved.Table 
 	for _, address := range r.addresses.Own {
 		table.Nodes[address] = r.Node
 	}
-	cluster := desired.Prefixes(spec.ServiceSubnets)
+	table.Services = desired.Prefixes(spec.ServiceSubnets)
 	for _, d := range slices.Concat(r.Configured, r.Services.apiServers()) {
 		// A cluster IP of the API server has its own, correct translation.
-		if !slices.ContainsFunc(cluster, func(p netip.Prefix) bool { return p.Contains(d.Address) }) {
+		if !slices.ContainsFunc(table.Services, func(p netip.Prefix) bool { return p.Contains(d.Address) }) {
 			table.Destinations = append(table.Destinations, d)
 		}
 	}
+	table.Sessions = desired.Sessions(spec, desired.Watched(r.outside.bindings))
 	return table.WithPorts(desired.ReservedPorts(spec)...).WithPorts(r.Listens...)
 }
 

@@ -66,7 +66,8 @@ func (r *Gateway) connectAll(ctx context.Context, node *corev1.Node, spec networ
 			bridge, err = former, fmt.Errorf("%w; until then bridge %s stays connected", err, former)
 			r.physical.bridges[string(p.Name)] = former
 		}
-		status.PhysicalNetworks = append(status.PhysicalNetworks, desired.PhysicalStatus(p.Name, bridge, r.linkMTU(ctx, bridge), err))
+		mtu, mac := r.linksOf(ctx, bridge)
+		status.PhysicalNetworks = append(status.PhysicalNetworks, desired.PhysicalStatus(p.Name, bridge, mtu, mac, err))
 		if err == nil {
 			r.physical.bridges[string(p.Name)] = bridge
 			continue
@@ -101,26 +102,31 @@ func (r *Gateway) ReportGatewayNetwork(ctx context.Context, status *networkv1alp
 		func(s networkv1alpha1.NodePhysicalNetworkStatus) bool { return s.Name == shared })
 	if status.Gateway != nil && status.Gateway.Bridge != "" {
 		bridge := status.Gateway.Bridge
-		status.PhysicalNetworks = append(status.PhysicalNetworks, desired.PhysicalStatus(shared, bridge, r.linkMTU(ctx, bridge), nil))
+		mtu, mac := r.linksOf(ctx, bridge)
+		status.PhysicalNetworks = append(status.PhysicalNetworks, desired.PhysicalStatus(shared, bridge, mtu, mac, nil))
 	}
 }
 
-// linkMTU returns the smallest MTU of a bridge's links that lead outside, in bytes. It is 0 if none is known.
-func (r *Gateway) linkMTU(ctx context.Context, bridge string) (smallest int) {
+// linksOf returns the smallest MTU of a bridge's links that lead outside, in bytes, and the MAC of the bridge's own link. They are 0 and
+// empty if none is known.
+func (r *Gateway) linksOf(ctx context.Context, bridge string) (smallest int, mac string) {
 	row, ok := ovndb.Find(r.OVS.Conn, &vswitchdb.Bridge{Name: bridge})
 	if !ok {
-		return 0
+		return 0, ""
 	}
 	interfaces, err := r.interfacesOf(ctx, row)
 	if err != nil {
-		return 0 // the bridge's next change enqueues another reconciliation
+		return 0, "" // the bridge's next change enqueues another reconciliation
 	}
 	for _, i := range interfaces {
+		if i.Name == bridge && i.MACInUse != nil {
+			mac = *i.MACInUse
+		}
 		if i.MTU != nil && i.Name != bridge && leadsOutside(i) && (smallest == 0 || *i.MTU < smallest) {
 			smallest = *i.MTU
 		}
 	}
-	return smallest
+	return smallest, mac
 }
 
 // mapBridges writes ovn-bridge-mappings: the gateway's bridge, which may be empty, and the physical networks' bridges.

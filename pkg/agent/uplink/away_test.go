@@ -209,6 +209,17 @@ func TestAStartWithoutOpenVSwitchGivesTheAddressesBack(t *testing.T) {
 	}
 }
 
+// An ovs-vswitchd that starts after the rows of a bridge are removed does not remove the bridge's link.
+func TestABridgeIsRemovedWithoutTheSwitch(t *testing.T) {
+	w := newUserspaceWorld(t)
+	before := w.view(nic)
+	w.move()
+	w.ovs.KillSwitch()
+	must(t, w.mover().Release(t.Context()))
+	w.ovs.RunSwitch()
+	w.expectRestored(before, "after the release")
+}
+
 // A link that is moved again has its addresses back after a move that ended with its process, and is moved once more.
 func TestALinkWhoseSecondMoveEndsIsMovedOnceMore(t *testing.T) {
 	w := newUserspaceWorld(t)

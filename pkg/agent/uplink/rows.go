@@ -84,7 +84,11 @@ func (r *rows) apply(ctx context.Context, s Rows) error {
 		}
 	}
 	if !s.Present {
-		return awaitLink(ctx, s.Bridge, false)
+		err := awaitLink(ctx, s.Bridge, false)
+		if err != nil { // an ovs-vswitchd that has started meanwhile never knew the bridge
+			err = errors.Join(removeTap(s.Bridge), awaitLink(ctx, s.Bridge, false))
+		}
+		return err
 	}
 	for _, name := range []string{s.Bridge, s.Port} {
 		if name == "" {

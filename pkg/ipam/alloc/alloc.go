@@ -59,13 +59,13 @@ type Allocator struct {
 
 	mu     sync.Mutex
 	nodes  map[string]*node
-	owners map[string]string       // owner -> node
+	owners map[Owner]string        // owner -> node
 	later  map[string][]laterClaim // node without subnets -> claims, in order
 	// reservations has the addresses that are kept for requests, by the reservation's name.
 	reservations map[string][]netip.Addr
 	// holder and held have the floating addresses of ports, own and translated: address -> owner, owner -> addresses.
-	holder map[netip.Addr]string
-	held   map[string][]netip.Addr
+	holder map[netip.Addr]Owner
+	held   map[Owner][]netip.Addr
 
 	complete bool
 }
@@ -74,29 +74,29 @@ type node struct {
 	described []Pool // of pools
 
 	pools  []*pool
-	slots  map[int]string    // slot -> owner
-	macs   map[string]string // requested MAC -> owner; MACs derived from addresses are as unique as these
+	slots  map[int]Owner    // slot -> owner
+	macs   map[string]Owner // requested MAC -> owner; MACs derived from addresses are as unique as these
 	next   int
-	owners map[string]Assignment
+	owners map[Owner]Assignment
 
-	lacking  map[bool]bool   // families, true for IPv4, in which the last request found no address -> NewlyLacking is due
-	outdated map[string]bool // owners whose addresses differ from a new owner's
+	lacking  map[bool]bool  // families, true for IPv4, in which the last request found no address -> NewlyLacking is due
+	outdated map[Owner]bool // owners whose addresses differ from a new owner's
 }
 
 // New returns an empty allocator. now is time.Now except in tests.
 func New(now func() time.Time) *Allocator {
-	return &Allocator{now: now, nodes: map[string]*node{}, owners: map[string]string{}}
+	return &Allocator{now: now, nodes: map[string]*node{}, owners: map[Owner]string{}}
 }
 
 func emptyNode() *node {
-	return &node{slots: map[int]string{}, macs: map[string]string{}, next: FirstSlot, owners: map[string]Assignment{},
-		lacking: map[bool]bool{}, outdated: map[string]bool{}}
+	return &node{slots: map[int]Owner{}, macs: map[string]Owner{}, next: FirstSlot, owners: map[Owner]Assignment{},
+		lacking: map[bool]bool{}, outdated: map[Owner]bool{}}
 }
 
 // SetNode sets the subnets of a node, and which of them are leaving. Addresses in subnets that stay are kept. Owners with
 // an address in a removed subnet lose their assignment and are returned in dropped, sorted. outdated are the owners whose
 // addresses differ now from a new owner's, and did not before, sorted.
-func (a *Allocator) SetNode(name string, subnets, leaving []netip.Prefix) (dropped, outdated []string) {
+func (a *Allocator) SetNode(name string, subnets, leaving []netip.Prefix) (dropped, outdated []Owner) {
 	pools := make([]Pool, 0, len(subnets))
 	for _, subnet := range subnets {
 		pools = append(pools, Pool{Subnet: subnet, Leaving: slices.Contains(leaving, subnet)})
@@ -105,12 +105,12 @@ func (a *Allocator) SetNode(name string, subnets, leaving []netip.Prefix) (dropp
 }
 
 // SetPools is SetNode for subnets that are described. An address in use that the description excludes now stays in use.
-func (a *Allocator) SetPools(name string, described []Pool) (dropped []string) {
+func (a *Allocator) SetPools(name string, described []Pool) (dropped []Owner) {
 	dropped, _ = a.setPools(name, described)
 	return dropped
 }
 
-func (a *Allocator) setPools(name string, described []Pool) (dropped, outdated []string) {
+func (a *Allocator) setPools(name string, described []Pool) (dropped, outdated []Owner) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.nodes[name]
@@ -158,7 +158,7 @@ func (n *node) holds(addresses []netip.Prefix) bool {
 }
 
 // RemoveNode removes a node and all its assignments, and returns their owners, sorted.
-func (a *Allocator) RemoveNode(name string) (owners []string) {
+func (a *Allocator) RemoveNode(name string) (owners []Owner) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	owners = a.forgetAwaited(name)
@@ -183,7 +183,7 @@ func (a *Allocator) Complete() {
 }
 
 // Get returns the assignment of an owner.
-func (a *Allocator) Get(owner string) (nodeName string, got Assignment, ok bool) {
+func (a *Allocator) Get(owner Owner) (nodeName string, got Assignment, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	nodeName, ok = a.owners[owner]
@@ -193,17 +193,14 @@ func (a *Allocator) Get(owner string) (nodeName string, got Assignment, ok bool)
 	return nodeName, got, ok
 }
 
-// OwnerOf returns the owner of a pod's addresses. It contains the UID, so that another pod of the same name is another owner.
-func OwnerOf(namespace, name, uid string) string { return namespace + "/" + name + "/" + uid }
-
 // Owners lists the owners on a node, sorted.
-func (a *Allocator) Owners(nodeName string) []string {
+func (a *Allocator) Owners(nodeName string) []Owner {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.nodes[nodeName] == nil {
 		return nil
 	}
-	var owners []string
+	var owners []Owner
 	for owner := range a.nodes[nodeName].owners {
 		owners = append(owners, owner)
 	}

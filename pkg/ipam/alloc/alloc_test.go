@@ -32,7 +32,7 @@ func newNode(subnets ...string) (*Allocator, *clock) {
 func TestExhaustionNamesTheSubnetAndItsSize(t *testing.T) {
 	a, _ := newNode("10.0.0.0/29", "fd00::/64")
 	for i := range 4 {
-		if _, err := a.Allocate("n1", fmt.Sprint(i), Request{}); err != nil {
+		if _, err := a.Allocate("n1", Owner(fmt.Sprint(i)), Request{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,7 +53,7 @@ func TestFreedAddressRests(t *testing.T) {
 	if first.Addresses[0] == second.Addresses[0] {
 		t.Errorf("%s came back at once", first.Addresses[0])
 	}
-	for _, owner := range []string{"c", "d", "e"} { // the last takes the address in quarantine, because no other is left
+	for _, owner := range []Owner{"c", "d", "e"} { // the last takes the address in quarantine, because no other is left
 		if _, err := a.Allocate("n1", owner, Request{}); err != nil {
 			t.Errorf("%s: %v", owner, err)
 		}
@@ -102,9 +102,9 @@ func TestAllocateIsIdempotent(t *testing.T) {
 func TestNoAddressHasTwoOwners(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, c := newNode("10.0.0.0/28", "10.0.1.0/29", "fd00::/124")
-		live := map[string]Assignment{}
+		live := map[Owner]Assignment{}
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			owner := fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "owner"))
+			owner := Owner(fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "owner")))
 			if rapid.Bool().Draw(t, "release") {
 				a.Release(owner)
 				delete(live, owner)
@@ -114,7 +114,7 @@ func TestNoAddressHasTwoOwners(t *testing.T) {
 				t.Fatalf("exhausted with %d owners: %v", len(live), err)
 			}
 			c.now = c.now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
-			seen := map[string]string{}
+			seen := map[string]Owner{}
 			for owner, got := range live {
 				for _, key := range []string{got.Addresses[0].String(), got.Addresses[1].String(),
 					fmt.Sprint("slot ", got.Slot), got.MAC.String()} {
@@ -164,7 +164,7 @@ func TestSubnetThatIsLostTakesItsAddressesAlong(t *testing.T) {
 	if dropped, _ := a.SetNode("n1", prefixes("10.0.0.0/24", "fd00::/64", "10.0.2.0/24"), nil); len(dropped) != 0 {
 		t.Errorf("a subnet that came took the addresses of %v", dropped)
 	}
-	if dropped, _ := a.SetNode("n1", prefixes("10.0.0.0/24", "fd00:1::/64"), nil); !slices.Equal(dropped, []string{"a"}) {
+	if dropped, _ := a.SetNode("n1", prefixes("10.0.0.0/24", "fd00:1::/64"), nil); !slices.Equal(dropped, []Owner{"a"}) {
 		t.Errorf("dropped is %v, want [a]", dropped)
 	}
 	if _, _, ok := a.Get("a"); ok {

@@ -81,7 +81,7 @@ func (a *Allocator) IdleNodes() (names []string) {
 
 // Outdated is an owner whose addresses differ from a new owner's.
 type Outdated struct {
-	Owner string
+	Owner Owner
 	// Why names the missing families and the addresses that no new owner gets: "it has no IPv6 address".
 	Why string
 }
@@ -91,7 +91,7 @@ type Outdated struct {
 func (a *Allocator) Outdated(limit int) (total int, first []Outdated) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var owners []string
+	var owners []Owner
 	for _, n := range a.nodes {
 		for owner := range n.outdated {
 			owners = append(owners, owner)
@@ -105,7 +105,7 @@ func (a *Allocator) Outdated(limit int) (total int, first []Outdated) {
 }
 
 // WhyOutdated says how the addresses of an owner differ from a new owner's, or returns "".
-func (a *Allocator) WhyOutdated(owner string) string {
+func (a *Allocator) WhyOutdated(owner Owner) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n := a.nodes[a.owners[owner]]; n != nil {
@@ -115,7 +115,7 @@ func (a *Allocator) WhyOutdated(owner string) string {
 }
 
 // judge records whether an owner is outdated.
-func (n *node) judge(owner string) {
+func (n *node) judge(owner Owner) {
 	if n.why(owner) == "" {
 		delete(n.outdated, owner)
 		return
@@ -124,7 +124,7 @@ func (n *node) judge(owner string) {
 }
 
 // judgeAll judges all owners, and returns the owners that were not outdated before, sorted.
-func (n *node) judgeAll() (news []string) {
+func (n *node) judgeAll() (news []Owner) {
 	for owner := range n.owners {
 		was := n.outdated[owner]
 		if n.judge(owner); n.outdated[owner] && !was {
@@ -135,7 +135,7 @@ func (n *node) judgeAll() (news []string) {
 	return news
 }
 
-func (n *node) why(owner string) string {
+func (n *node) why(owner Owner) string {
 	var reasons []string
 	got := n.owners[owner]
 	for _, is4 := range n.families() {

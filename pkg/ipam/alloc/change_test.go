@@ -22,7 +22,7 @@ func TestOwnersOlderThanAFamilyKeepTheirAddress(t *testing.T) {
 	}
 	both := prefixes("10.0.0.0/24", "fd00::/64")
 	dropped, outdated := a.SetNode("n1", both, nil)
-	if len(dropped) > 0 || !slices.Equal(outdated, []string{"a/old/1"}) {
+	if len(dropped) > 0 || !slices.Equal(outdated, []Owner{"a/old/1"}) {
 		t.Errorf("dropped %v, outdated %v", dropped, outdated)
 	}
 	if _, again := a.SetNode("n1", both, nil); len(again) > 0 {
@@ -62,7 +62,7 @@ func TestALeavingSubnetGivesNoAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, leaving := prefixes("10.0.0.0/24", "fd00::/64", "10.0.1.0/24"), prefixes("10.0.0.0/24")
-	if dropped, outdated := a.SetNode("n1", all, leaving); len(dropped) > 0 || !slices.Equal(outdated, []string{"old"}) {
+	if dropped, outdated := a.SetNode("n1", all, leaving); len(dropped) > 0 || !slices.Equal(outdated, []Owner{"old"}) {
 		t.Errorf("dropped %v, outdated %v", dropped, outdated)
 	}
 	if got, err := a.Allocate("n1", "new", Request{}); err != nil || !prefixes("10.0.1.0/24")[0].Contains(got.Addresses[1].Addr()) &&
@@ -112,7 +112,7 @@ func TestAFamilyLeaves(t *testing.T) {
 func TestLacking(t *testing.T) {
 	a, _ := newNode("10.0.0.0/29") // four addresses
 	for i := range 4 {
-		if _, err := a.Allocate("n1", fmt.Sprint(i), Request{}); err != nil {
+		if _, err := a.Allocate("n1", Owner(fmt.Sprint(i)), Request{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 // Claim records an existing assignment of an owner at start. It may lack a family of the node, because the owner is older
 // than the family. It fails without a change if an address is not a pod address in a subnet of the node, or if another
 // owner has it.
-func (a *Allocator) Claim(nodeName, owner string, want Assignment) (Assignment, error) {
+func (a *Allocator) Claim(nodeName string, owner Owner, want Assignment) (Assignment, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.nodes[nodeName]
@@ -27,7 +27,7 @@ func (a *Allocator) Claim(nodeName, owner string, want Assignment) (Assignment, 
 
 // Reclaim is Claim for an assignment of an earlier description, which an owner with a running interface keeps: an address that is
 // excluded now, and fewer addresses than the node has families now. What is missing in the assignment stays missing.
-func (a *Allocator) Reclaim(nodeName, owner string, want Assignment) (Assignment, error) {
+func (a *Allocator) Reclaim(nodeName string, owner Owner, want Assignment) (Assignment, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.nodes[nodeName]
@@ -58,7 +58,7 @@ func (a *Allocator) Reclaim(nodeName, owner string, want Assignment) (Assignment
 }
 
 // claim is Claim for an owner without an assignment, on a node with subnets.
-func (a *Allocator) claim(nodeName string, n *node, owner string, want Assignment) (Assignment, error) {
+func (a *Allocator) claim(nodeName string, n *node, owner Owner, want Assignment) (Assignment, error) {
 	if err := n.claimable(want); err != nil {
 		return Assignment{}, err
 	}
@@ -66,7 +66,7 @@ func (a *Allocator) claim(nodeName string, n *node, owner string, want Assignmen
 }
 
 // put records an assignment that was checked.
-func (a *Allocator) put(nodeName string, n *node, owner string, want Assignment) (Assignment, error) {
+func (a *Allocator) put(nodeName string, n *node, owner Owner, want Assignment) (Assignment, error) {
 	if want.Slot == 0 {
 		slot, err := n.freeSlot()
 		if err != nil {
@@ -126,11 +126,11 @@ func (n *node) unused(want Assignment) error {
 	for _, address := range want.own() {
 		p := n.poolOf(address)
 		if other, used := p.used[address.Addr()]; used {
-			return fmt.Errorf("%s already belongs to %s", address, other)
+			return fmt.Errorf("%s already belongs to %s", address, string(other))
 		}
 	}
 	if other, used := n.slots[want.Slot]; used {
-		return fmt.Errorf("port key %d already belongs to %s", want.Slot, other)
+		return fmt.Errorf("port key %d already belongs to %s", want.Slot, string(other))
 	}
 	if want.Slot != 0 && (want.Slot < FirstSlot || want.Slot > LastSlot) {
 		return fmt.Errorf("port key %d is not in %d..%d", want.Slot, FirstSlot, LastSlot)
@@ -139,7 +139,7 @@ func (n *node) unused(want Assignment) error {
 }
 
 // Release frees the assignment of an owner and returns its node. ok is false if the owner had none.
-func (a *Allocator) Release(owner string) (nodeName string, ok bool) {
+func (a *Allocator) Release(owner Owner) (nodeName string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forgetAwaiting(owner)
@@ -149,7 +149,7 @@ func (a *Allocator) Release(owner string) (nodeName string, ok bool) {
 	return nodeName, ok
 }
 
-func (a *Allocator) release(owner string) {
+func (a *Allocator) release(owner Owner) {
 	nodeName, ok := a.owners[owner]
 	if !ok {
 		return

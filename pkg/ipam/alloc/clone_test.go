@@ -13,7 +13,7 @@ import (
 func TestCloneForesees(t *testing.T) {
 	a, c := newNode("10.0.0.0/28", "fd00::/124")
 	for i := range 5 {
-		if _, err := a.Allocate("n1", fmt.Sprint(i), Request{}); err != nil {
+		if _, err := a.Allocate("n1", Owner(fmt.Sprint(i)), Request{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -23,8 +23,8 @@ func TestCloneForesees(t *testing.T) {
 	clone := a.Clone()
 	clone.SetNode("n2", []netip.Prefix{netip.MustParsePrefix("10.0.1.0/28")}, nil)
 	clone.Release("2")
-	foreseen := map[string]Assignment{}
-	for _, owner := range []string{"x", "y", "z"} {
+	foreseen := map[Owner]Assignment{}
+	for _, owner := range []Owner{"x", "y", "z"} {
 		got, err := clone.Allocate("n1", owner, Request{})
 		if err != nil {
 			t.Fatal(err)
@@ -40,7 +40,7 @@ func TestCloneForesees(t *testing.T) {
 	if owners := a.Owners("n2"); owners != nil {
 		t.Errorf("the original has the clone's node: %v", owners)
 	}
-	for _, owner := range []string{"x", "y", "z"} {
+	for _, owner := range []Owner{"x", "y", "z"} {
 		if got, err := a.Allocate("n1", owner, Request{}); err != nil || !reflect.DeepEqual(got, foreseen[owner]) {
 			t.Errorf("%s gets %v (%v), the clone predicted %v", owner, got, err, foreseen[owner])
 		}

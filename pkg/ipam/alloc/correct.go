@@ -12,7 +12,7 @@ import (
 // family, which is younger than the owner then. mac is the requested MAC, or nil. Correct fails without a change if the owner has no
 // assignment on the node, or a floating address, or if an address is not a pod address in a subnet of the node or belongs to another
 // owner.
-func (a *Allocator) Correct(nodeName, owner string, addresses []netip.Prefix, mac net.HardwareAddr) error {
+func (a *Allocator) Correct(nodeName string, owner Owner, addresses []netip.Prefix, mac net.HardwareAddr) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.nodes[nodeName]

@@ -12,11 +12,12 @@ import (
 func TestCorrect(t *testing.T) {
 	mac := net.HardwareAddr{0x02, 0, 0, 0, 0, 7}
 	for name, c := range map[string]struct {
-		node, owner string
-		addresses   []netip.Prefix
-		mac         net.HardwareAddr
-		refused     string
-		want        []netip.Prefix
+		node      string
+		owner     Owner
+		addresses []netip.Prefix
+		mac       net.HardwareAddr
+		refused   string
+		want      []netip.Prefix
 	}{
 		"both families":        {owner: "a", addresses: prefixes("10.0.0.9/24", "fd00::9/64"), want: prefixes("10.0.0.9/24", "fd00::9/64")},
 		"one family":           {owner: "a", addresses: prefixes("fd00::9/64"), want: prefixes("fd00::9/64")},
@@ -32,7 +33,7 @@ func TestCorrect(t *testing.T) {
 	} {
 		a := New(func() time.Time { return time.Unix(0, 0) })
 		a.SetNode("n1", prefixes("10.0.0.0/24", "fd00::/64"), nil)
-		for owner, had := range map[string]Assignment{"a": {Addresses: prefixes("10.0.0.3/24", "fd00::3/64"), Slot: 20},
+		for owner, had := range map[Owner]Assignment{"a": {Addresses: prefixes("10.0.0.3/24", "fd00::3/64"), Slot: 20},
 			"b": {Addresses: prefixes("10.0.0.4/24", "fd00::4/64"), Slot: 21},
 			"f": {Addresses: prefixes("fd00::5/64"), Floating: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Slot: 22}} {
 			if _, err := a.Claim("n1", owner, had); err != nil {

@@ -36,7 +36,7 @@ func TestDescribedPools(t *testing.T) {
 		a := New(time.Now)
 		a.SetPools("n", []Pool{c.pool})
 		for i, want := range c.want {
-			got, err := a.Allocate("n", fmt.Sprint("owner", i), Request{})
+			got, err := a.Allocate("n", Owner(fmt.Sprint("owner", i)), Request{})
 			if err != nil || got.Addresses[0].Addr().String() != want {
 				t.Errorf("%+v: address %d is %v, %v, want %s", c.pool, i, got.Addresses, err, want)
 			}

@@ -63,7 +63,7 @@ func floats(floating []netip.Addr, is4 bool) bool {
 
 // Hold records that a port has floating addresses, until Release of its owner or HoldOnly. Of two ports with an address,
 // the first holds it. Hold returns the addresses that other owners hold. Allocate holds what it gives.
-func (a *Allocator) Hold(owner string, floating []netip.Addr) (others []netip.Addr) {
+func (a *Allocator) Hold(owner Owner, floating []netip.Addr) (others []netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.hold(owner, floating)
@@ -71,7 +71,7 @@ func (a *Allocator) Hold(owner string, floating []netip.Addr) (others []netip.Ad
 
 // HoldOnly ends an owner's holds of all addresses except the given ones. It returns the addresses that the owner does
 // not hold any more.
-func (a *Allocator) HoldOnly(owner string, floating []netip.Addr) (ended []netip.Addr) {
+func (a *Allocator) HoldOnly(owner Owner, floating []netip.Addr) (ended []netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var left []netip.Addr // a new slice, because a clone may have the old one
@@ -92,7 +92,7 @@ func (a *Allocator) HoldOnly(owner string, floating []netip.Addr) (ended []netip
 	return ended
 }
 
-func (a *Allocator) hold(owner string, floating []netip.Addr) (others []netip.Addr) {
+func (a *Allocator) hold(owner Owner, floating []netip.Addr) (others []netip.Addr) {
 	for _, address := range floating {
 		if other, held := a.holder[address]; held {
 			if other != owner {
@@ -101,7 +101,7 @@ func (a *Allocator) hold(owner string, floating []netip.Addr) (others []netip.Ad
 			continue
 		}
 		if a.holder == nil {
-			a.holder, a.held = map[netip.Addr]string{}, map[string][]netip.Addr{}
+			a.holder, a.held = map[netip.Addr]Owner{}, map[Owner][]netip.Addr{}
 		}
 		a.holder[address] = owner
 		a.held[owner] = append(a.held[owner], address)
@@ -110,7 +110,7 @@ func (a *Allocator) hold(owner string, floating []netip.Addr) (others []netip.Ad
 }
 
 // Held returns the floating addresses that an owner holds.
-func (a *Allocator) Held(owner string) []netip.Addr {
+func (a *Allocator) Held(owner Owner) []netip.Addr {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.held[owner])
@@ -124,7 +124,7 @@ func (a *Allocator) HeldAddresses() []netip.Addr {
 }
 
 // drop ends all holds of an owner.
-func (a *Allocator) drop(owner string) {
+func (a *Allocator) drop(owner Owner) {
 	for _, address := range a.held[owner] {
 		delete(a.holder, address)
 	}
@@ -132,10 +132,10 @@ func (a *Allocator) drop(owner string) {
 }
 
 // checkHeld returns an error if another owner holds a floating address.
-func (a *Allocator) checkHeld(owner string, floating []netip.Addr) error {
+func (a *Allocator) checkHeld(owner Owner, floating []netip.Addr) error {
 	for _, address := range floating {
 		if other, held := a.holder[address]; held && other != owner {
-			return fmt.Errorf("floating address %s is %w: the port of %s still has it", address, ErrUnavailable, other)
+			return fmt.Errorf("floating address %s is %w: the port of %s still has it", address, ErrUnavailable, string(other))
 		}
 	}
 	return nil

@@ -148,14 +148,14 @@ func TestAFloatingAddressHasOneHolder(t *testing.T) {
 	a := floatingNode()
 	a.SetNode("n2", []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:10:244:1::/64")}, nil)
 	wants := alloc.Request{Floating: addrs("10.244.200.5")}
-	refused := func(owner, holder string) {
+	refused := func(owner alloc.Owner, holder string) {
 		t.Helper()
 		want := "10.244.200.5 is not available: the port of " + holder + " still has it"
 		if _, err := a.Allocate("n2", owner, wants); !errors.Is(err, alloc.ErrUnavailable) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	given := func(node, owner string) {
+	given := func(node string, owner alloc.Owner) {
 		t.Helper()
 		if _, err := a.Allocate(node, owner, wants); err != nil {
 			t.Error(err)

@@ -7,7 +7,7 @@ import (
 
 // laterClaim is an owner's assignment on a node whose subnets are not known yet.
 type laterClaim struct {
-	owner     string
+	owner     Owner
 	addresses []netip.Addr
 	want      Assignment // without addresses
 }
@@ -15,7 +15,7 @@ type laterClaim struct {
 // ClaimLater claims addresses for an owner as soon as its node has subnets, before any other allocation there.
 // Addresses that are not in these subnets or belong to another owner are not claimed. It does nothing if the node has
 // subnets already.
-func (a *Allocator) ClaimLater(nodeName, owner string, addresses []netip.Addr, want Assignment) {
+func (a *Allocator) ClaimLater(nodeName string, owner Owner, addresses []netip.Addr, want Assignment) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.nodes[nodeName] != nil {
@@ -28,7 +28,7 @@ func (a *Allocator) ClaimLater(nodeName, owner string, addresses []netip.Addr, w
 }
 
 // Awaits reports whether an owner has a claim on a node whose subnets are not known yet.
-func (a *Allocator) Awaits(owner string) bool {
+func (a *Allocator) Awaits(owner Owner) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, claims := range a.later {
@@ -69,7 +69,7 @@ func (a *Allocator) claimAwaited(nodeName string, n *node) {
 }
 
 // forgetAwaited drops the claims on a node and returns their owners.
-func (a *Allocator) forgetAwaited(nodeName string) (owners []string) {
+func (a *Allocator) forgetAwaited(nodeName string) (owners []Owner) {
 	for _, c := range a.later[nodeName] {
 		owners = append(owners, c.owner)
 	}
@@ -79,7 +79,7 @@ func (a *Allocator) forgetAwaited(nodeName string) (owners []string) {
 }
 
 // forgetAwaiting drops the claims of an owner.
-func (a *Allocator) forgetAwaiting(owner string) {
+func (a *Allocator) forgetAwaiting(owner Owner) {
 	for nodeName, claims := range a.later {
 		a.later[nodeName] = slices.DeleteFunc(claims, func(c laterClaim) bool { return c.owner == owner })
 	}

@@ -24,7 +24,7 @@ func TestClaimsWaitForTheirNode(t *testing.T) {
 		if _, got, ok := each.Get("kept"); !ok || got.Addresses[0] != netip.MustParsePrefix("10.0.0.3/24") || got.Slot != 20 {
 			t.Errorf("kept has %v", got)
 		}
-		for _, nobody := range []string{"elsewhere", "gone"} {
+		for _, nobody := range []Owner{"elsewhere", "gone"} {
 			if _, got, ok := each.Get(nobody); ok || each.Awaits(nobody) {
 				t.Errorf("%s has %v", nobody, got)
 			}
@@ -38,7 +38,7 @@ func TestClaimsWaitForTheirNode(t *testing.T) {
 		t.Error("a claim on a node that is known waits")
 	}
 	a.ClaimLater("n2", "b", address("10.0.1.3"), Assignment{})
-	if owners := a.RemoveNode("n2"); !slices.Equal(owners, []string{"b"}) || a.Awaits("b") {
+	if owners := a.RemoveNode("n2"); !slices.Equal(owners, []Owner{"b"}) || a.Awaits("b") {
 		t.Errorf("the node went with the claims of %v", owners)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // takeMAC assigns the requested MAC, or the MAC that is derived from the addresses. Derived MACs differ because the
 // addresses do. A requested MAC with their prefix is refused unless it is the owner's derived MAC, because it could
 // be a later pod's or the router's.
-func (n *node) takeMAC(owner string, requested net.HardwareAddr, addresses []netip.Prefix) (net.HardwareAddr, error) {
+func (n *node) takeMAC(owner Owner, requested net.HardwareAddr, addresses []netip.Prefix) (net.HardwareAddr, error) {
 	own := macOf(addresses)
 	if len(requested) == 0 || bytes.Equal(requested, own) {
 		return own, nil
@@ -31,7 +31,7 @@ func (n *node) takeMAC(owner string, requested net.HardwareAddr, addresses []net
 
 // AllocateMAC assigns only a MAC to an owner, on a switch whose pods configure themselves. An owner that has a MAC there keeps it. The
 // error wraps ErrUnavailable if another owner has the MAC.
-func (a *Allocator) AllocateMAC(nodeName, owner string, mac net.HardwareAddr) error {
+func (a *Allocator) AllocateMAC(nodeName string, owner Owner, mac net.HardwareAddr) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.nodes[nodeName]
@@ -50,7 +50,19 @@ func (a *Allocator) AllocateMAC(nodeName, owner string, mac net.HardwareAddr) er
 	return nil
 }
 
-func (n *node) giveBackMAC(owner string, mac net.HardwareAddr) {
+// UserOfMAC returns the owner that has a MAC that was requested, in lower case; empty: none.
+func (a *Allocator) UserOfMAC(mac string) Owner {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, n := range a.nodes {
+		if owner := n.macs[mac]; owner != "" {
+			return owner
+		}
+	}
+	return ""
+}
+
+func (n *node) giveBackMAC(owner Owner, mac net.HardwareAddr) {
 	if n.macs[mac.String()] == owner {
 		delete(n.macs, mac.String())
 	}

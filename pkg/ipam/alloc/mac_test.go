@@ -68,7 +68,7 @@ func TestMACThatCannotBeRequested(t *testing.T) {
 func TestClaimKeepsTheMAC(t *testing.T) {
 	a, _ := newNode("10.0.0.0/24")
 	mac := mustMAC(t, "52:54:00:12:34:56")
-	claim := func(owner, address string) error {
+	claim := func(owner Owner, address string) error {
 		got, err := a.Claim("n1", owner, Assignment{Addresses: []netip.Prefix{netip.MustParsePrefix(address)}, MAC: mac})
 		if err == nil && got.MAC.String() != mac.String() {
 			t.Errorf("%s has %s", owner, got.MAC)

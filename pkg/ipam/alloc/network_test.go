@@ -72,7 +72,7 @@ func TestReclaimedAssignments(t *testing.T) {
 func TestExcludedAddressesTakeNoPlace(t *testing.T) {
 	a := alloc.New(time.Now)
 	a.SetPools("*", whole("10.1.0.0/29"))
-	for _, owner := range []string{"a", "b", "c"} { // 10.1.0.1 to 10.1.0.3
+	for _, owner := range []alloc.Owner{"a", "b", "c"} { // 10.1.0.1 to 10.1.0.3
 		if _, err := a.Allocate("*", owner, alloc.Request{}); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestExcludedAddressesTakeNoPlace(t *testing.T) {
 	a.Release("c") // it rests
 	a.SetPools("*", whole("10.1.0.0/29", "10.1.0.0/30"))
 	for _, want := range []string{"10.1.0.4/29", "10.1.0.5/29", "10.1.0.6/29"} {
-		got, err := a.Allocate("*", want, alloc.Request{})
+		got, err := a.Allocate("*", alloc.Owner(want), alloc.Request{})
 		if err != nil || got.Addresses[0].String() != want {
 			t.Errorf("allocated %v, %v, want %s", got.Addresses, err, want)
 		}

@@ -85,7 +85,7 @@ type pool struct {
 	ranges   []netipx.IPRange         // that can be given, in order
 	size     int64                    // of ranges
 	bounds   netipx.IPRange           // of ranges and of what is excluded between them
-	used     map[netip.Addr]string    // address -> owner
+	used     map[netip.Addr]Owner     // address -> owner
 	reserved map[netip.Addr]string    // address -> reservation that gets it when its owner releases it
 	resting  map[netip.Addr]time.Time // freed address -> time of release
 	queue    []netip.Addr             // resting addresses, oldest first; may contain addresses that no longer rest
@@ -93,7 +93,7 @@ type pool struct {
 }
 
 func newPool(of Pool) *pool {
-	p := &pool{subnet: of.Subnet, used: map[netip.Addr]string{}, reserved: map[netip.Addr]string{},
+	p := &pool{subnet: of.Subnet, used: map[netip.Addr]Owner{}, reserved: map[netip.Addr]string{},
 		resting: map[netip.Addr]time.Time{}}
 	p.describe(of)
 	return p
@@ -129,7 +129,7 @@ func (p *pool) after(address netip.Addr) netip.Addr {
 
 // take assigns an address that is unused or has rested long enough. With rested false, it assigns the address that
 // has rested longest.
-func (p *pool) take(owner string, now time.Time, rested bool) (netip.Addr, bool) {
+func (p *pool) take(owner Owner, now time.Time, rested bool) (netip.Addr, bool) {
 	if int64(len(p.used)) >= p.size && within(p, p.used) >= p.size {
 		return netip.Addr{}, false
 	}
@@ -197,7 +197,7 @@ func (p *pool) oldest() (netip.Addr, bool) {
 }
 
 // claim marks an address as used.
-func (p *pool) claim(address netip.Addr, owner string) {
+func (p *pool) claim(address netip.Addr, owner Owner) {
 	delete(p.resting, address)
 	p.used[address] = owner
 	if !address.Less(p.next) && p.has(address.Next()) {
@@ -209,7 +209,7 @@ func (p *pool) claim(address netip.Addr, owner string) {
 // giveBack undoes the assignment of an address that nobody has used.
 func (p *pool) giveBack(address netip.Addr) {
 	if name, reserved := p.reserved[address]; reserved {
-		p.used[address] = name
+		p.used[address] = Owner(name)
 		return
 	}
 	delete(p.used, address)

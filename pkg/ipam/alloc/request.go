@@ -25,14 +25,14 @@ type Request struct {
 
 // available returns an error if a requested address is not a pod address on the node, is in use, or is the second of
 // its family.
-func (n *node) available(owner string, request Request) error {
+func (n *node) available(owner Owner, request Request) error {
 	requested := request.Addresses
 	for i, address := range requested {
 		p := n.holderOf(address)
 		if p == nil {
 			return fmt.Errorf("requested address %s is %w: no pod can have it in %s", address, ErrUnavailable, n.subnets())
 		}
-		if other, used := p.used[address]; used && other != owner && (request.Reservation == "" || other != request.Reservation) {
+		if other, used := p.used[address]; used && other != owner && (request.Reservation == "" || other != Owner(request.Reservation)) {
 			return fmt.Errorf("requested address %s is %w: it is in use", address, ErrUnavailable)
 		}
 		if slices.ContainsFunc(requested[:i], func(o netip.Addr) bool { return o.Is4() == address.Is4() }) {
@@ -59,7 +59,7 @@ func (r *Request) require(reserved []netip.Addr) error {
 
 // takeOne assigns the requested address of a family, which must be available, or chooses an address. A requested
 // address need not have rested, because its owner requires exactly that address.
-func (n *node) takeOne(is4 bool, owner string, now time.Time, requested []netip.Addr) (netip.Prefix, error) {
+func (n *node) takeOne(is4 bool, owner Owner, now time.Time, requested []netip.Addr) (netip.Prefix, error) {
 	i := slices.IndexFunc(requested, func(address netip.Addr) bool { return address.Is4() == is4 })
 	if i < 0 {
 		return n.takeAddress(is4, owner, now)

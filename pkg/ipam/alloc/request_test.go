@@ -35,7 +35,7 @@ func TestRequestedAddressIsGiven(t *testing.T) {
 func TestRequestedAddressNeedNotRest(t *testing.T) {
 	a, c := newNode("10.0.0.0/24")
 	address := netip.MustParseAddr("10.0.0.77")
-	for _, owner := range []string{"first", "second"} {
+	for _, owner := range []Owner{"first", "second"} {
 		got, err := a.Allocate("n1", owner, forAddresses(address))
 		if err != nil || got.Addresses[0].Addr() != address {
 			t.Fatalf("%s: %+v, %v", owner, got, err)

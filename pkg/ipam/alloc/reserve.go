@@ -37,12 +37,12 @@ func (a *Allocator) Reserved(name string) []netip.Addr {
 }
 
 // UserOf returns the owner that has one of a reservation's addresses; empty: none.
-func (a *Allocator) UserOf(name string) string {
+func (a *Allocator) UserOf(name string) Owner {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, n := range a.nodes {
 		for _, address := range a.reservations[name] {
-			if p := n.keeperOf(address); p != nil && p.used[address] != "" && p.used[address] != name {
+			if p := n.keeperOf(address); p != nil && p.used[address] != "" && p.used[address] != Owner(name) {
 				return p.used[address]
 			}
 		}
@@ -51,13 +51,15 @@ func (a *Allocator) UserOf(name string) string {
 }
 
 // Users maps the addresses of the subnets that have an owner or a reservation to what UserOfAddress returns.
-func (a *Allocator) Users() map[netip.Addr]string {
+func (a *Allocator) Users() map[netip.Addr]Owner {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	users := map[netip.Addr]string{}
+	users := map[netip.Addr]Owner{}
 	for _, n := range a.nodes {
 		for _, p := range n.pools {
-			maps.Copy(users, p.reserved)
+			for address, name := range p.reserved {
+				users[address] = Owner(name)
+			}
 			maps.Copy(users, p.used)
 		}
 	}
@@ -65,7 +67,7 @@ func (a *Allocator) Users() map[netip.Addr]string {
 }
 
 // UserOfAddress returns the owner that has an address, or the reservation that keeps it; empty: none.
-func (a *Allocator) UserOfAddress(address netip.Addr) string {
+func (a *Allocator) UserOfAddress(address netip.Addr) Owner {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, n := range a.nodes {
@@ -91,7 +93,7 @@ func (a *Allocator) reserveFor(name string, got Assignment) {
 }
 
 // ReservationsOf returns the reservations of an owner's addresses.
-func (a *Allocator) ReservationsOf(owner string) (names []string) {
+func (a *Allocator) ReservationsOf(owner Owner) (names []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.nodes[a.owners[owner]]
@@ -149,7 +151,7 @@ func (a *Allocator) unreserve(name string) {
 		for _, n := range a.nodes {
 			if p := n.keeperOf(address); p != nil && p.reserved[address] == name {
 				delete(p.reserved, address)
-				if p.used[address] == name {
+				if p.used[address] == Owner(name) {
 					p.rest(address, a.now())
 				}
 			}
@@ -165,6 +167,6 @@ func (p *pool) reserve(address netip.Addr, name string) {
 	}
 	p.reserved[address] = name
 	if _, used := p.used[address]; !used {
-		p.claim(address, name)
+		p.claim(address, Owner(name))
 	}
 }

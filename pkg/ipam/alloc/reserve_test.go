@@ -25,7 +25,7 @@ func TestAReservationKeepsAddresses(t *testing.T) {
 		t.Errorf("%s uses the reservation after its release", user)
 	}
 	for i := 0; ; i++ { // the others take what is left
-		got, err := a.Allocate("n1", fmt.Sprint("other", i), Request{})
+		got, err := a.Allocate("n1", Owner(fmt.Sprint("other", i)), Request{})
 		if err != nil {
 			break
 		}

@@ -15,7 +15,7 @@ import (
 // unavailable. It chooses everything that the request does not specify. An owner that has an assignment on the node
 // keeps it, even if the request differs. The error names the subnet or the address, and wraps ipam.ErrExhausted,
 // ErrUnknownNode or ErrUnavailable.
-func (a *Allocator) Allocate(nodeName, owner string, request Request) (Assignment, error) {
+func (a *Allocator) Allocate(nodeName string, owner Owner, request Request) (Assignment, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.nodes[nodeName]
@@ -48,7 +48,7 @@ func (a *Allocator) Allocate(nodeName, owner string, request Request) (Assignmen
 }
 
 // take chooses a slot and an address of each family.
-func (n *node) take(owner string, now time.Time, request Request) (Assignment, error) {
+func (n *node) take(owner Owner, now time.Time, request Request) (Assignment, error) {
 	if err := n.available(owner, request); err != nil {
 		return Assignment{}, err
 	}
@@ -129,7 +129,7 @@ func familiesOf(pools []*pool) []bool {
 
 // takeAddress tries the subnets of one family in order: first unused addresses and addresses whose quarantine has
 // ended, then addresses in quarantine.
-func (n *node) takeAddress(is4 bool, owner string, now time.Time) (netip.Prefix, error) {
+func (n *node) takeAddress(is4 bool, owner Owner, now time.Time) (netip.Prefix, error) {
 	var tried []error
 	for _, rested := range []bool{true, false} {
 		tried = nil

@@ -16,7 +16,7 @@ func TestAllocationIsAllOrNothing(t *testing.T) {
 	subnet, small := netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::/124")
 	room := int(ipam.Capacity(small))
 	for i := range room {
-		if _, err := a.Allocate("n1", fmt.Sprint(i), Request{}); err != nil {
+		if _, err := a.Allocate("n1", Owner(fmt.Sprint(i)), Request{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,7 +44,7 @@ func TestAllocationIsAllOrNothing(t *testing.T) {
 func TestMemoryIsThatOfTheLiving(t *testing.T) {
 	a, c := newNode("10.0.0.0/26", "fd00::/64")
 	for i := range 10_000 {
-		owner, request := fmt.Sprint(i), Request{}
+		owner, request := Owner(fmt.Sprint(i)), Request{}
 		if i%3 == 0 {
 			request.MAC = mustMAC(t, "52:54:00:12:34:56")
 		}

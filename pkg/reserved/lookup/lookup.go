@@ -3,10 +3,13 @@
 package lookup
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -73,7 +76,8 @@ func (l Lookup) ForService(ctx context.Context, service *corev1.Service) (reserv
 			addresses = append(addresses, d.Address)
 		}
 	}
-	for _, address := range addresses {
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	for _, address := range slices.Compact(addresses) {
 		node, found, err := l.nodeOf(ctx, address)
 		if err != nil {
 			return table, err
@@ -115,20 +119,46 @@ func (l Lookup) common(ctx context.Context) (reserved.Table, error) {
 	if err == nil {
 		table = table.WithPorts(facts.ReservedPorts(cn.Spec.ReservedPorts)...)
 		if plan, invalid := facts.ParseClusterNetwork(&cn); invalid == nil {
-			table.Networks = plan.PodNetworks()
+			table.Networks, table.Services = plan.PodNetworks(), plan.Services
 		}
 	} else if !apierrors.IsNotFound(err) {
 		return table, err
 	}
-	var slices discoveryv1.EndpointSliceList
-	if err := l.Client.List(ctx, &slices, client.InNamespace(APIServer.Namespace),
+	var servers discoveryv1.EndpointSliceList
+	if err := l.Client.List(ctx, &servers, client.InNamespace(APIServer.Namespace),
 		client.MatchingFields{l.Indexes.ByService: APIServer.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return table, err
 	}
-	for i := range slices.Items {
-		table.Destinations = append(table.Destinations, facts.EndpointDestinations(&slices.Items[i], "the Kubernetes API server")...)
+	for i := range servers.Items {
+		table.Destinations = append(table.Destinations, facts.EndpointDestinations(&servers.Items[i], "the Kubernetes API server")...)
 	}
-	return table, nil
+	table.Sessions, err = l.sessions(ctx)
+	return table, err
+}
+
+// sessions returns what the nodes' sessions of BGP and BFD need, in an order of their own, because the first names the owner.
+func (l Lookup) sessions(ctx context.Context) (found []reserved.Destination, err error) {
+	var peers networkv1alpha1.BGPPeerList
+	var routes networkv1alpha1.ExternalRouteList
+	if err := errors.Join(l.Client.List(ctx, &peers, client.UnsafeDisableDeepCopy),
+		l.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy)); err != nil {
+		return nil, err
+	}
+	for i := range peers.Items {
+		spec := &peers.Items[i].Spec
+		if address, err := netip.ParseAddr(string(spec.PeerAddress)); err == nil {
+			port := cmp.Or(uint16(spec.PeerPort), 179)
+			found = append(found, facts.PeerDestinations(peers.Items[i].Name, address, port, spec.BFD != nil)...)
+		}
+	}
+	for i := range routes.Items {
+		route := &routes.Items[i]
+		found = append(found, facts.HopDestinations("ExternalRoute "+route.Name, facts.WatchedHops(route)...)...)
+	}
+	slices.SortFunc(found, func(a, b reserved.Destination) int {
+		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Owner, b.Owner))
+	})
+	return found, nil
 }
 
 // nodeOf returns the node that has an address.
