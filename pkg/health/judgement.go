@@ -114,5 +114,6 @@ var judgements = map[conditionOf]judgement{
 	{"Service", networkv1alpha1.ServiceEgressSource}: {networkv1alpha1.AreaTopology, map[string]cause{
 		networkv1alpha1.ReasonInvalidAnnotation: requested, networkv1alpha1.ReasonNotAnswered: requested,
 		networkv1alpha1.ReasonDatabaseRefused: requested, networkv1alpha1.ReasonNotRequested: intended,
+		networkv1alpha1.ReasonAddressShared: requested,
 	}},
 }

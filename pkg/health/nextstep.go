@@ -185,6 +185,8 @@ var nextSteps = map[string]string{
 		"the Service's class and annotations",
 	networkv1alpha1.ReasonPoolExhausted: "give the pool more ranges, or delete a Service",
 	networkv1alpha1.ReasonNotAnswered:   "see the status of the Service's LoadBalancerPool",
+	networkv1alpha1.ReasonAddressShared: "let the Service that the message names allow the namespace by " +
+		networkv1alpha1.SharedIPNamespacesAnnotation + ", or give the Service an address of its own",
 	networkv1alpha1.ReasonAddressUnavailable: "correct the pool's name or the request, free an address, or give the pool " +
 		"more ranges: kubectl weft ip list shows the holders",
 	networkv1alpha1.ReasonAddressFreed:  "none, unless it stays: kube-scheduler tries the pod again",
