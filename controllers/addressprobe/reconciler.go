@@ -38,10 +38,11 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	return []*kind.Kind{{
 		Name: kind.AddressProbe, Reconciler: r, Live: true, // it has no units
 		Watches: append([]kind.Watch{
-			kind.Map(&networkv1alpha1.EgressIP{}, always, predicate.Funcs{CreateFunc: probes, UpdateFunc: probingChanged}),
-			kind.Map(&corev1.Service{}, always, predicate.Funcs{CreateFunc: requests, UpdateFunc: requestChanged, DeleteFunc: requested}),
+			kind.Map(&networkv1alpha1.EgressIP{}, always, predicate.Funcs{CreateFunc: probes, UpdateFunc: trigger.Update(probingChanged)}),
+			kind.Map(&corev1.Service{}, always, predicate.Funcs{CreateFunc: requests,
+				UpdateFunc: trigger.Update(requestChanged), DeleteFunc: requested}),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, always, trigger.SpecChanged()),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, always, predicate.Funcs{CreateFunc: hasRequests, UpdateFunc: requestsChanged}),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, always, predicate.Funcs{CreateFunc: hasRequests, UpdateFunc: trigger.Update(requestsChanged)}),
 		}, kind.ProbeWatches(always)...),
 	}}
 }
@@ -58,10 +59,8 @@ func hasRequests(e event.CreateEvent) bool {
 }
 
 // requestsChanged passes the updates of a NodeNetwork's requests, which nobody but this kind may write.
-func requestsChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Spec.ProbeAddresses, after.Spec.ProbeAddresses)
+func requestsChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return !equality.Semantic.DeepEqual(before.Spec.ProbeAddresses, after.Spec.ProbeAddresses)
 }
 
 func probes(e event.CreateEvent) bool {
@@ -69,10 +68,8 @@ func probes(e event.CreateEvent) bool {
 	return !ok || len(egressIP.Status.Probing) > 0
 }
 
-func probingChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)
-	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status.Probing, after.Status.Probing)
+func probingChanged(before, after *networkv1alpha1.EgressIP) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Probing, after.Status.Probing)
 }
 
 func requests(e event.CreateEvent) bool {
@@ -85,10 +82,8 @@ func requested(e event.DeleteEvent) bool {
 	return !ok || e.DeleteStateUnknown || loadbalancer.Wants(s) || loadbalancer.IsOurs(s)
 }
 
-func requestChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Service)
-	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || (loadbalancer.Wants(before) || loadbalancer.Wants(after)) &&
+func requestChanged(before, after *corev1.Service) bool {
+	return (loadbalancer.Wants(before) || loadbalancer.Wants(after)) &&
 		(!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Status, after.Status) ||
 			!equality.Semantic.DeepEqual(before.Annotations, after.Annotations) ||
 			!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||

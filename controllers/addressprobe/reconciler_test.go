@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -71,9 +70,6 @@ func TestRequests(t *testing.T) {
 }
 
 func TestPredicates(t *testing.T) {
-	update := func(before, after client.Object) event.UpdateEvent {
-		return event.UpdateEvent{ObjectOld: before, ObjectNew: after}
-	}
 	balanced := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
 	given := balanced.DeepCopy()
 	given.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.200"}}
@@ -84,12 +80,12 @@ func TestPredicates(t *testing.T) {
 		"a Service with one":                {requests(event.CreateEvent{Object: balanced}), true},
 		"its end":                           {requested(event.DeleteEvent{Object: balanced}), true},
 		"the end of another one":            {requested(event.DeleteEvent{Object: &corev1.Service{}}), false},
-		"its address":                       {requestChanged(update(balanced, given)), true},
-		"nothing of it":                     {requestChanged(update(given, given.DeepCopy())), false},
+		"its address":                       {requestChanged(balanced, given), true},
+		"nothing of it":                     {requestChanged(given, given.DeepCopy()), false},
 		"an EgressIP":                       {probes(event.CreateEvent{Object: &networkv1alpha1.EgressIP{}}), false},
 		"an EgressIP that waits":            {probes(event.CreateEvent{Object: waiting}), true},
-		"its wait":                          {probingChanged(update(&networkv1alpha1.EgressIP{}, waiting)), true},
-		"nothing of an EgressIP":            {probingChanged(update(waiting, waiting.DeepCopy())), false},
+		"its wait":                          {probingChanged(&networkv1alpha1.EgressIP{}, waiting), true},
+		"nothing of an EgressIP":            {probingChanged(waiting, waiting.DeepCopy()), false},
 		"a node":                            {hasRequests(event.CreateEvent{Object: &networkv1alpha1.NodeNetwork{}}), false},
 		"a node with requests":              {hasRequests(event.CreateEvent{Object: asked}), true},
 	} {

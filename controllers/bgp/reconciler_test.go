@@ -10,9 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/test/kindtest"
 )
 
@@ -179,29 +181,29 @@ func TestAnUnusedFeatureCostsNothing(t *testing.T) {
 func TestPredicates(t *testing.T) {
 	node, nn := kindtest.Node(t, 1, "46")
 	for name, c := range map[string]struct {
-		passes func(event.UpdateEvent) bool
+		passes predicate.Funcs
 		object client.Object
 		change func(client.Object)
 		want   bool
 	}{
-		"a heartbeat": {nodeChanged, node, func(o client.Object) { o.SetResourceVersion("9") }, false},
-		"a cordon":    {nodeChanged, node, func(o client.Object) { o.(*corev1.Node).Spec.Unschedulable = true }, true},
-		"a label":     {nodeChanged, node, func(o client.Object) { o.SetLabels(map[string]string{"a": "b"}) }, true},
-		"pods":        {networkChanged, nn, func(o client.Object) { o.(*networkv1alpha1.NodeNetwork).Status.Pods = 7 }, false},
-		"a session": {networkChanged, nn, func(o client.Object) {
+		"a heartbeat": {trigger.Changed(nodeChanged), node, func(o client.Object) { o.SetResourceVersion("9") }, false},
+		"a cordon":    {trigger.Changed(nodeChanged), node, func(o client.Object) { o.(*corev1.Node).Spec.Unschedulable = true }, true},
+		"a label":     {trigger.Changed(nodeChanged), node, func(o client.Object) { o.SetLabels(map[string]string{"a": "b"}) }, true},
+		"pods":        {trigger.Changed(networkChanged), nn, func(o client.Object) { o.(*networkv1alpha1.NodeNetwork).Status.Pods = 7 }, false},
+		"a session": {trigger.Changed(networkChanged), nn, func(o client.Object) {
 			o.(*networkv1alpha1.NodeNetwork).Status.BGP = []networkv1alpha1.NodeBGPSession{{Peer: "rack"}}
 		}, true},
-		"a service's ports": {serviceChanged, &corev1.Service{}, func(o client.Object) {
+		"a service's ports": {trigger.Changed(serviceChanged), &corev1.Service{}, func(o client.Object) {
 			o.(*corev1.Service).Spec.Ports = []corev1.ServicePort{{Port: 80}}
 		}, false},
-		"a service's policy": {serviceChanged, &corev1.Service{}, func(o client.Object) {
+		"a service's policy": {trigger.Changed(serviceChanged), &corev1.Service{}, func(o client.Object) {
 			o.(*corev1.Service).Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			after := c.object.DeepCopyObject().(client.Object)
 			c.change(after)
-			if have := c.passes(event.UpdateEvent{ObjectOld: c.object, ObjectNew: after}); have != c.want {
+			if have := c.passes.Update(event.UpdateEvent{ObjectOld: c.object, ObjectNew: after}); have != c.want {
 				t.Errorf("passes %t, want %t", have, c.want)
 			}
 		})

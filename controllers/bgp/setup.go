@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -32,14 +31,14 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Watches: []kind.Watch{
 			kind.Map(&networkv1alpha1.BGPPeer{}, always, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.BGPAdvertisement{}, always, trigger.SpecChanged()),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, r.ofNetwork, predicate.Funcs{UpdateFunc: networkChanged}),
-			kind.Map(&corev1.Node{}, r.ifUsed, predicate.Funcs{UpdateFunc: nodeChanged}),
-			kind.Map(&corev1.Service{}, r.ofService, predicate.Funcs{UpdateFunc: serviceChanged}),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.ofNetwork, trigger.Changed(networkChanged)),
+			kind.Map(&corev1.Node{}, r.ifUsed, trigger.Changed(nodeChanged)),
+			kind.Map(&corev1.Service{}, r.ofService, trigger.Changed(serviceChanged)),
 			kind.Map(&discoveryv1.EndpointSlice{}, r.ofSlice),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, r.ifUsed,
 				predicate.Or[client.Object](trigger.SpecChanged(), predicate.LabelChangedPredicate{})),
-			kind.Map(&networkv1alpha1.EgressIP{}, r.ifUsed, predicate.Funcs{UpdateFunc: egressIPChanged}),
-			kind.Map(&corev1.Namespace{}, r.ifUsed, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
+			kind.Map(&networkv1alpha1.EgressIP{}, r.ifUsed, trigger.Changed(egressIPChanged)),
+			kind.Map(&corev1.Namespace{}, r.ifUsed, trigger.Changed(trigger.LabelsChanged)).MetadataOnly(),
 		},
 	}}
 }
@@ -89,39 +88,31 @@ func (r *Reconciler) ofSlice(ctx context.Context, o client.Object) []reconcile.R
 }
 
 // networkChanged passes changes of what the routes are computed from, and of the sessions.
-func networkChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || kind.NodeSpecChanged(before, after) ||
+func networkChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return kind.NodeSpecChanged(before, after) ||
 		!equality.Semantic.DeepEqual(before.Spec.BGP, after.Spec.BGP) ||
 		before.Status.Chassis != after.Status.Chassis || !equality.Semantic.DeepEqual(before.Status.BGP, after.Status.BGP) ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
 }
 
 // nodeChanged passes changes of labels and addresses, and of whether the node may announce.
-func nodeChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Node)
-	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) ||
+func nodeChanged(before, after *corev1.Node) bool {
+	return !maps.Equal(before.Labels, after.Labels) ||
 		loadbalancer.IsReady(before) != loadbalancer.IsReady(after) || before.Spec.Unschedulable != after.Spec.Unschedulable ||
 		loadbalancer.MayAnnounce(before) != loadbalancer.MayAnnounce(after) ||
 		!slices.Equal(facts.InternalIPs(before), facts.InternalIPs(after))
 }
 
 // serviceChanged passes changes of a Service's addresses, and of which nodes announce them.
-func serviceChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Service)
-	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || loadbalancer.IsOurs(before) != loadbalancer.IsOurs(after) ||
+func serviceChanged(before, after *corev1.Service) bool {
+	return loadbalancer.IsOurs(before) != loadbalancer.IsOurs(after) ||
 		loadbalancer.Wants(before) != loadbalancer.Wants(after) || !maps.Equal(before.Labels, after.Labels) ||
 		before.Spec.ExternalTrafficPolicy != after.Spec.ExternalTrafficPolicy ||
 		!slices.Equal(loadbalancer.AddressesOf(before), loadbalancer.AddressesOf(after))
 }
 
 // egressIPChanged passes changes of labels, and of which node carries which address.
-func egressIPChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)
-	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) ||
+func egressIPChanged(before, after *networkv1alpha1.EgressIP) bool {
+	return !maps.Equal(before.Labels, after.Labels) ||
 		!slices.Equal(before.Status.Items, after.Status.Items)
 }

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -47,10 +46,10 @@ func (r *Reconciler) kind() *kind.Kind {
 		Indexes: []kind.Index{{Object: &networkv1alpha1.EgressFirewall{}, Field: BySet, Values: IndexBySet}},
 		Watches: []kind.Watch{
 			kind.Of(&networkv1alpha1.EgressFirewall{},
-				predicate.Or[client.Object](predicate.Funcs{UpdateFunc: changed}, annotation.Changed())),
+				predicate.Or[client.Object](trigger.Changed(changed), annotation.Changed())),
 			kind.Map(&corev1.Namespace{}, firewallOf, annotation.NamespaceChanged()).MetadataOnly(),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.All,
-				predicate.Or(trigger.SpecChanged(), predicate.Funcs{UpdateFunc: networksChanged})),
+				predicate.Or(trigger.SpecChanged(), trigger.Changed(networksChanged))),
 		},
 	}
 }
@@ -78,7 +77,7 @@ func (r *Nodes) kind() *kind.Kind {
 		Name: topology.KindNodes, Controller: "egressfirewall-nodes", Workers: workers, Reconciler: r, Shared: true,
 		Watches: []kind.Watch{
 			kind.Map(&networkv1alpha1.EgressFirewall{}, requests(topology.KindNodes), trigger.SpecChanged()),
-			kind.Map(&corev1.Node{}, r.InUse, predicate.Funcs{UpdateFunc: nodeChanged}),
+			kind.Map(&corev1.Node{}, r.InUse, trigger.Changed(nodeChanged)),
 		},
 	}
 }
@@ -88,7 +87,7 @@ func (r *DNS) kind() *kind.Kind {
 		Name: topology.KindDNS, Controller: "egressfirewall-dns", Workers: questions, Reconciler: r, Shared: true,
 		Watches: []kind.Watch{
 			kind.Map(&networkv1alpha1.EgressFirewall{}, requests(topology.KindDNS), trigger.SpecChanged()),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, observed, predicate.Funcs{UpdateFunc: observationsChanged}),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, observed, trigger.Changed(observationsChanged)),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.allWildcards, trigger.SpecChanged()),
 			kind.Map(&corev1.Service{}, r.allWildcards, kind.NameServersChanged()),
 		},
@@ -97,23 +96,17 @@ func (r *DNS) kind() *kind.Kind {
 
 // changed passes changes of the spec and the status, including our own writes. Conditions that equal an outdated
 // status are not written, so they are compared again when our last write arrives.
-func changed(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.EgressFirewall)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressFirewall)
-	return !ok || !ok2 || before.Generation != after.Generation || !equality.Semantic.DeepEqual(before.Status, after.Status)
+func changed(before, after *networkv1alpha1.EgressFirewall) bool {
+	return before.Generation != after.Generation || !equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
 // networksChanged passes changes of which networks of a ClusterNetwork are in force.
-func networksChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status.Networks, after.Status.Networks)
+func networksChanged(before, after *networkv1alpha1.ClusterNetwork) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Networks, after.Status.Networks)
 }
 
 // nodeChanged passes changes of the node's labels and addresses.
-func nodeChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Node)
-	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) ||
+func nodeChanged(before, after *corev1.Node) bool {
+	return !maps.Equal(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }

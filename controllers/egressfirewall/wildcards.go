@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -152,10 +151,8 @@ func observed(_ context.Context, o client.Object) (requests []reconcile.Request)
 }
 
 // observationsChanged passes changes of what a node reports.
-func observationsChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || !slices.EqualFunc(before.Status.Wildcards, after.Status.Wildcards,
+func observationsChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return !slices.EqualFunc(before.Status.Wildcards, after.Status.Wildcards,
 		func(a, b networkv1alpha1.ObservedWildcard) bool {
 			return a.Name == b.Name && slices.Equal(a.Addresses, b.Addresses)
 		})

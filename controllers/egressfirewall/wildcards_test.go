@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/topology"
@@ -133,11 +132,11 @@ func TestUnobservedWildcards(t *testing.T) {
 // A report of a node enqueues the names in it before and after, and only if the report changes.
 func TestReportsEnqueueTheirNames(t *testing.T) {
 	before, after := aNodeThatObserved("n1", "192.0.2.1"), aNodeThatObserved("n1", "192.0.2.1")
-	if observationsChanged(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
+	if observationsChanged(before, after) {
 		t.Error("equal reports are passed")
 	}
 	after.Status.Wildcards[1].Addresses = []networkv1alpha1.IP{"192.0.2.2"}
-	if !observationsChanged(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
+	if !observationsChanged(before, after) {
 		t.Error("a report with another address is not passed")
 	}
 	var names []string

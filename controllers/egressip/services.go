@@ -27,6 +27,7 @@ import (
 	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -164,8 +165,8 @@ func (r *Services) kind() *kind.Kind {
 		Watches: []kind.Watch{
 			kind.Of(&corev1.Service{}, predicate.Or(kind.EgressSourceChanged(), conditionChanged())),
 			kind.Map(&corev1.Service{}, r.sharing, sharedChanged()),
-			kind.Map(&networkv1alpha1.LoadBalancerPool{}, r.all, predicate.Funcs{UpdateFunc: announcementsChanged}),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, r.all, predicate.Funcs{UpdateFunc: networkChanged}),
+			kind.Map(&networkv1alpha1.LoadBalancerPool{}, r.all, trigger.Changed(announcementsChanged)),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.all, trigger.Changed(networkChanged)),
 		},
 	}
 }
@@ -188,10 +189,8 @@ func conditionChanged() predicate.Funcs {
 }
 
 // announcementsChanged passes changes of which node answers for which address.
-func announcementsChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.LoadBalancerPool)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.LoadBalancerPool)
-	return !ok || !ok2 || !slices.Equal(before.Status.Announcements, after.Status.Announcements)
+func announcementsChanged(before, after *networkv1alpha1.LoadBalancerPool) bool {
+	return !slices.Equal(before.Status.Announcements, after.Status.Announcements)
 }
 
 // sharedChanged passes events of Services that change with which addresses Services of other namespaces leave.
@@ -203,13 +202,11 @@ func sharedChanged() predicate.Funcs {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return has(e.Object) },
 		DeleteFunc: func(e event.DeleteEvent) bool { return has(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*corev1.Service)
-			after, ok2 := e.ObjectNew.(*corev1.Service)
+		UpdateFunc: trigger.Update(func(before, after *corev1.Service) bool {
 			const allowed = networkv1alpha1.SharedIPNamespacesAnnotation
-			return !ok || !ok2 || !slices.Equal(loadbalancer.AddressesOf(before), loadbalancer.AddressesOf(after)) ||
+			return !slices.Equal(loadbalancer.AddressesOf(before), loadbalancer.AddressesOf(after)) ||
 				before.Annotations[allowed] != after.Annotations[allowed]
-		},
+		}),
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // Kinds returns the kinds of EgressIPs' units and of Services that are the source of their pods. EgressIPs are reconciled one after the
@@ -44,15 +45,15 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Owner: func() client.Object { return &networkv1alpha1.EgressIP{} },
 		First: func() client.ObjectList { return &networkv1alpha1.EgressIPList{} }, // addresses in sets of nodes in Local mode
 		Watches: append([]kind.Watch{
-			kind.Of(&networkv1alpha1.EgressIP{}, predicate.Funcs{UpdateFunc: changed}),
+			kind.Of(&networkv1alpha1.EgressIP{}, trigger.Changed(changed)),
 			// Another EgressIP may take an address that becomes free. A new EgressIP takes an address from another
 			// one of the same second if its name sorts first.
 			kind.Map(&networkv1alpha1.EgressIP{}, r.Sharing, kind.EgressAddressesChanged()),
-			kind.Map(&corev1.Node{}, r.every, predicate.Funcs{UpdateFunc: nodeChanged}),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, r.every, predicate.Funcs{UpdateFunc: networkChanged}),
+			kind.Map(&corev1.Node{}, r.every, trigger.Changed(nodeChanged)),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.every, trigger.Changed(networkChanged)),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.every, kind.NetworksChanged()),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, r.every, kind.BalancersChanged()),
-			kind.Map(&corev1.Service{}, r.On, predicate.Funcs{UpdateFunc: addressesChanged}),
+			kind.Map(&corev1.Service{}, r.On, trigger.Changed(addressesChanged)),
 			kind.Map(&networkv1alpha1.IPPool{}, r.every, balance.RangesChanged()),
 			kind.Map(&networkv1alpha1.FloatingIP{}, r.waiting, released()),
 			kind.Map(&discoveryv1.EndpointSlice{}, r.every, predicate.NewPredicateFuncs(isOfAPIServer)),
@@ -67,17 +68,13 @@ func isOfAPIServer(o client.Object) bool {
 
 // changed passes changes of the spec and the status, including our own writes. A decision that equals an outdated
 // status is not written, so it is made again when our last write arrives.
-func changed(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)
-	return !ok || !ok2 || before.Generation != after.Generation || !equality.Semantic.DeepEqual(before.Status, after.Status)
+func changed(before, after *networkv1alpha1.EgressIP) bool {
+	return before.Generation != after.Generation || !equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
 // nodeChanged passes changes of the node's addresses and of whether it may carry egress IPs.
-func nodeChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Node)
-	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || facts.Assignable(before) != facts.Assignable(after) ||
+func nodeChanged(before, after *corev1.Node) bool {
+	return facts.Assignable(before) != facts.Assignable(after) ||
 		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }
 
@@ -87,18 +84,14 @@ func (r *Reconciler) probing(ctx context.Context, _ client.Object) []reconcile.R
 }
 
 // networkChanged passes changes of the node's gateway router.
-func networkChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || kind.NodeSpecChanged(before, after) || before.Status.Chassis != after.Status.Chassis ||
+func networkChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return kind.NodeSpecChanged(before, after) || before.Status.Chassis != after.Status.Chassis ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
 }
 
 // addressesChanged passes changes of the addresses that a service is balanced on.
-func addressesChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Service)
-	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || !slices.Equal(facts.ServiceAddresses(before), facts.ServiceAddresses(after))
+func addressesChanged(before, after *corev1.Service) bool {
+	return !slices.Equal(facts.ServiceAddresses(before), facts.ServiceAddresses(after))
 }
 
 func (r *Reconciler) list(ctx context.Context) []networkv1alpha1.EgressIP {
@@ -172,11 +165,11 @@ func (r *Reconciler) waiting(ctx context.Context, _ client.Object) []reconcile.R
 
 // released passes the events of FloatingIPs whose address becomes free.
 func released() predicate.Funcs {
-	return predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*networkv1alpha1.FloatingIP)
-		after, ok2 := e.ObjectNew.(*networkv1alpha1.FloatingIP)
-		return !ok || !ok2 || before.Spec.Holder != nil && after.Spec.Holder == nil
-	}}
+	freed := trigger.Changed(func(before, after *networkv1alpha1.FloatingIP) bool {
+		return before.Spec.Holder != nil && after.Spec.Holder == nil
+	})
+	freed.CreateFunc = func(event.CreateEvent) bool { return false }
+	return freed
 }
 
 func (r *Reconciler) that(ctx context.Context, which func(*networkv1alpha1.EgressIP) bool) (requests []reconcile.Request) {

@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -35,9 +33,9 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Watches: append([]kind.Watch{
 			// A status that was computed beside an older one of the cache is computed again when the cache has it.
 			kind.Of(&networkv1alpha1.ExternalRoute{}),
-			kind.Map(&corev1.Pod{}, r.withPods, predicate.Funcs{UpdateFunc: routerChanged}),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, r.every, predicate.Funcs{UpdateFunc: segmentChanged}),
-			kind.Map(&corev1.Namespace{}, r.withPods, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
+			kind.Map(&corev1.Pod{}, r.withPods, trigger.Changed(routerChanged)),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.every, trigger.Changed(segmentChanged)),
+			kind.Map(&corev1.Namespace{}, r.withPods, trigger.Changed(trigger.LabelsChanged)).MetadataOnly(),
 		}, slices.Concat(kind.MachineWatches(r.every), kind.SelectionWatches(env.Client, r.selectors, lost))...),
 	}}
 }
@@ -67,10 +65,8 @@ func (r *Reconciler) every(context.Context, client.Object) []reconcile.Request {
 }
 
 // segmentChanged passes the changes that decide which routers a node reaches.
-func segmentChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) ||
+func segmentChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) ||
 		before.Status.EncapIP != after.Status.EncapIP ||
 		!equality.Semantic.DeepEqual(before.Status.FurtherEncapIPs, after.Status.FurtherEncapIPs)
 }
@@ -94,10 +90,8 @@ func (r *Reconciler) withPods(ctx context.Context, o client.Object) (requests []
 }
 
 // routerChanged passes the changes that decide whether and at which addresses a pod is a router.
-func routerChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Pod)
-	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	return !ok || !ok2 || before.Status.Phase != after.Status.Phase ||
+func routerChanged(before, after *corev1.Pod) bool {
+	return before.Status.Phase != after.Status.Phase ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !maps.Equal(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.Status.PodIPs, after.Status.PodIPs) ||
 		before.Annotations[facts.NetworkStatusAnnotation] != after.Annotations[facts.NetworkStatusAnnotation]

@@ -33,17 +33,13 @@ const workers = 16
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Floating: env.Floating, Events: env.Events, Triggers: env.Triggers}
 	env.FloatingFreed.Subscribe(r.freed)
-	notDeleted := predicate.Funcs{UpdateFunc: nodeChanged, DeleteFunc: func(event.DeleteEvent) bool { return false }}
-	onlyUpdates := func(changed func(event.UpdateEvent) bool) predicate.Funcs {
-		return predicate.Funcs{UpdateFunc: changed,
-			CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }}
-	}
+	notDeleted := predicate.Funcs{UpdateFunc: trigger.Update(nodeChanged), DeleteFunc: func(event.DeleteEvent) bool { return false }}
 	return []*kind.Kind{{
 		Name: Kind, Reconciler: r, Workers: workers, Live: true,
 		Watches: []kind.Watch{
 			kind.Of(&corev1.Pod{}, predicate.NewPredicateFuncs(concerns)),
 			kind.Map(&corev1.Node{}, r.all, notDeleted),
-			kind.Map(&corev1.Namespace{}, r.in, onlyUpdates(trigger.LabelsChanged)).MetadataOnly(),
+			kind.Map(&corev1.Namespace{}, r.in, trigger.OnlyChanged(trigger.LabelsChanged)).MetadataOnly(),
 		},
 	}}
 }
@@ -55,10 +51,8 @@ func concerns(o client.Object) bool {
 }
 
 // nodeChanged passes updates that change which pods can go to a node.
-func nodeChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Node)
-	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || trigger.LabelsChanged(e) || before.Spec.Unschedulable != after.Spec.Unschedulable ||
+func nodeChanged(before, after *corev1.Node) bool {
+	return trigger.LabelsChanged(before, after) || before.Spec.Unschedulable != after.Spec.Unschedulable ||
 		!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints)
 }
 

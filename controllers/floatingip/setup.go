@@ -69,9 +69,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.On(&networkv1alpha1.IPPool{}, handler.Funcs{UpdateFunc: pools.reported}),
 			kind.Map(&networkv1alpha1.IPPool{}, pools.others, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.all, trigger.SpecChanged()),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-				return trigger.SpecChanged().Update(e) && subnetsChanged(e)
-			}}),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all, predicate.And(trigger.SpecChanged(), trigger.Changed(subnetsChanged))),
 			kind.Map(&networkv1alpha1.Network{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.all, kind.EgressAddressesChanged()),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, pools.all, kind.BalancersChanged()),
@@ -81,7 +79,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Name: KindFloatingIP, Reconciler: r, Workers: workers, Live: true,
 		Watches: []kind.Watch{
 			kind.On(&networkv1alpha1.FloatingIP{}, r.observing()),
-			kind.Map(&corev1.Pod{}, r.ofPod, predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: ended}),
+			kind.Map(&corev1.Pod{}, r.ofPod, predicate.Funcs{
+				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: trigger.Update(ended)}),
 		},
 		Built: func(mgr ctrl.Manager, c controller.Controller) error {
 			r.watches = r.watcherOf(mgr, c)
@@ -132,18 +131,18 @@ func (r *Reconciler) lost(before, after client.Object) {
 // reported enqueues a pool whose status was written, perhaps by the late write of an earlier leader. The events
 // of this process's own writes arrive here too. The delay keeps each write from causing another one.
 func (r *Pools) reported(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	before, ok := e.ObjectOld.(*networkv1alpha1.IPPool)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.IPPool)
-	if ok && ok2 && !equality.Semantic.DeepEqual(before.Status, after.Status) {
-		queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(after)}, r.CountDelay)
+	if trigger.Update(poolReported)(e) {
+		queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.ObjectNew)}, r.CountDelay)
 	}
 }
 
+func poolReported(before, after *networkv1alpha1.IPPool) bool {
+	return !equality.Semantic.DeepEqual(before.Status, after.Status)
+}
+
 // ended passes the updates with which a pod ends.
-func ended(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Pod)
-	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	return ok && ok2 && before.Status.Phase != after.Status.Phase
+func ended(before, after *corev1.Pod) bool {
+	return before.Status.Phase != after.Status.Phase
 }
 
 // ofPod returns a request for each address of a pod, and for each address that is kept for it: a pod without a workload
@@ -167,7 +166,7 @@ func (r *Reconciler) watchWorkloads() error {
 		version, kind string
 	}{{&appsv1.Deployment{}, "apps/v1", "Deployment"}, {&appsv1.StatefulSet{}, "apps/v1", "StatefulSet"},
 		{&appsv1.DaemonSet{}, "apps/v1", "DaemonSet"}, {&batchv1.Job{}, "batch/v1", "Job"}, {&batchv1.CronJob{}, "batch/v1", "CronJob"}} {
-		passes := predicate.Or[client.Object](trigger.SpecChanged(), onlyUpdates(jobEnded))
+		passes := predicate.Or[client.Object](trigger.SpecChanged(), trigger.OnlyChanged(jobEnded))
 		if err := r.watches.watch(w.object, w.version, w.kind, passes); err != nil {
 			return err
 		}
@@ -176,16 +175,10 @@ func (r *Reconciler) watchWorkloads() error {
 }
 
 // jobEnded passes the updates with which a Job completes or fails.
-func jobEnded(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*batchv1.Job)
-	after, ok2 := e.ObjectNew.(*batchv1.Job)
-	return ok && ok2 && claim.IsFinished(before) != claim.IsFinished(after)
-}
-
-// onlyUpdates passes the updates for which the function returns true, and no creation or deletion.
-func onlyUpdates(passes func(event.UpdateEvent) bool) predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: passes,
-		CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }}
+func jobEnded(before, after client.Object) bool {
+	was, ok := before.(*batchv1.Job)
+	is, ok2 := after.(*batchv1.Job)
+	return ok && ok2 && claim.IsFinished(was) != claim.IsFinished(is)
 }
 
 // ofWorkload returns requests for the addresses of a workload that was changed or deleted, and wakes its pods that
@@ -222,8 +215,6 @@ func (r *Pools) list(ctx context.Context, except string) (all []reconcile.Reques
 	return all
 }
 
-func subnetsChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Spec.PodSubnets, after.Spec.PodSubnets)
+func subnetsChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return !equality.Semantic.DeepEqual(before.Spec.PodSubnets, after.Spec.PodSubnets)
 }

@@ -69,24 +69,20 @@ func watches(e networkv1alpha1.ExternalRoute) bool {
 // routedWatches are the watches of what addRouted reads. The reconciler of pods enqueues the node of a pod with a watched router.
 func (r *Reconciler) routedWatches() []kind.Watch {
 	return []kind.Watch{
-		kind.Map(&networkv1alpha1.ExternalRoute{}, r.everyNode, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*networkv1alpha1.ExternalRoute)
-			after, ok2 := e.ObjectNew.(*networkv1alpha1.ExternalRoute)
-			return !ok || !ok2 || kind.ExternalRouteChanged(before, after) && (watches(*before) || watches(*after))
-		}}),
-		kind.Map(&corev1.Pod{}, r.nodeOf, predicate.Funcs{UpdateFunc: selectionChanged,
+		kind.Map(&networkv1alpha1.ExternalRoute{}, r.everyNode, trigger.Changed(func(before, after *networkv1alpha1.ExternalRoute) bool {
+			return kind.ExternalRouteChanged(before, after) && (watches(*before) || watches(*after))
+		})),
+		kind.Map(&corev1.Pod{}, r.nodeOf, predicate.Funcs{UpdateFunc: trigger.Update(selectionChanged),
 			CreateFunc: func(event.CreateEvent) bool { return false }}),
 		kind.Map(&networkv1alpha1.EgressIP{}, r.ifWatched(r.everyNode), trigger.SpecChanged()),
 		kind.Map(&corev1.Service{}, r.ifWatched(r.everyNode), kind.EgressSourceChanged()),
-		kind.Map(&corev1.Namespace{}, r.ifWatched(r.everyNode), predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
+		kind.Map(&corev1.Namespace{}, r.ifWatched(r.everyNode), trigger.Changed(trigger.LabelsChanged)).MetadataOnly(),
 	}
 }
 
 // selectionChanged passes the updates that change which routers a pod has.
-func selectionChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Pod)
-	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	return !ok || !ok2 || facts.WantsPort(before) != facts.WantsPort(after) ||
+func selectionChanged(before, after *corev1.Pod) bool {
+	return facts.WantsPort(before) != facts.WantsPort(after) ||
 		!maps.Equal(before.Labels, after.Labels)
 }
 

@@ -10,14 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // workers is how many gateways are reconciled concurrently. Their writes share transactions.
@@ -37,8 +36,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			{Object: &networkv1alpha1.NodeNetwork{}, Field: ByAddress, Values: IndexByAddress},
 		},
 		Watches: append(r.routedWatches(),
-			kind.Of(&corev1.Node{}, predicate.Funcs{UpdateFunc: nodeChanged}),
-			kind.Of(&networkv1alpha1.NodeNetwork{}, predicate.Funcs{UpdateFunc: networkChanged}),
+			kind.Of(&corev1.Node{}, trigger.Changed(nodeChanged)),
+			kind.Of(&networkv1alpha1.NodeNetwork{}, trigger.Changed(networkChanged)),
 			kind.Map(&corev1.Service{}, r.everyHost, kind.EgressSourceChanged()),
 			kind.On(&corev1.Node{}, r.claimers()),
 			kind.On(&networkv1alpha1.NodeNetwork{}, r.claimers()),
@@ -85,10 +84,8 @@ func (r *Reconciler) addLeaving(ctx context.Context, to *facts.Gateway) error {
 }
 
 // nodeChanged passes changes of the node's addresses, and of whether it may carry egress IPs.
-func nodeChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Node)
-	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses) || carries(before) != carries(after)
+func nodeChanged(before, after *corev1.Node) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses) || carries(before) != carries(after)
 }
 
 func carries(node *corev1.Node) bool {
@@ -98,10 +95,8 @@ func carries(node *corev1.Node) bool {
 
 // networkChanged passes changes of the spec, the chassis, the link and our own condition. A write of the condition
 // may have succeeded although its reply was lost.
-func networkChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
+func networkChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) ||
 		!slices.Equal(before.Status.HostAddresses, after.Status.HostAddresses) ||
 		!equality.Semantic.DeepEqual(accepted(before), accepted(after))

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // RequestsEgressSource reports whether a Service requests, in a readable way or not, to be the source of its pods outside.
@@ -30,12 +31,7 @@ func EgressSourceChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return RequestsEgressSource(e.Object) },
 		DeleteFunc: func(e event.DeleteEvent) bool { return RequestsEgressSource(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*corev1.Service)
-			after, ok2 := e.ObjectNew.(*corev1.Service)
-			if !ok || !ok2 {
-				return true
-			}
+		UpdateFunc: trigger.Update(func(before, after *corev1.Service) bool {
 			if !RequestsEgressSource(before) && !RequestsEgressSource(after) {
 				return false
 			}
@@ -43,6 +39,6 @@ func EgressSourceChanged() predicate.Predicate {
 			return before.Annotations[request] != after.Annotations[request] || before.Spec.Type != after.Spec.Type ||
 				!maps.Equal(before.Spec.Selector, after.Spec.Selector) ||
 				!equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer)
-		},
+		}),
 	}
 }

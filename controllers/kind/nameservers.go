@@ -7,11 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // dnsService is the Service of the cluster's name servers, as kubeadm and the manifests of CoreDNS name it.
@@ -34,9 +34,7 @@ func NameServers(ctx context.Context, c client.Client, cn *networkv1alpha1.Clust
 func NameServersChanged() predicate.Predicate {
 	return predicate.And(
 		predicate.NewPredicateFuncs(func(o client.Object) bool { return client.ObjectKeyFromObject(o) == dnsService }),
-		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*corev1.Service)
-			after, ok2 := e.ObjectNew.(*corev1.Service)
-			return !ok || !ok2 || !slices.Equal(before.Spec.ClusterIPs, after.Spec.ClusterIPs)
-		}})
+		trigger.Changed(func(before, after *corev1.Service) bool {
+			return !slices.Equal(before.Spec.ClusterIPs, after.Spec.ClusterIPs)
+		}))
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -15,28 +14,22 @@ import (
 
 // NetworksChanged passes the events of the ClusterNetwork that change its spec, or which networks are in use.
 func NetworksChanged() predicate.Predicate {
-	return predicate.Or[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
-		after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-		return !ok || !ok2 || !facts.SameNetworks(before.Status.Networks, after.Status.Networks)
-	}})
+	return predicate.Or[client.Object](trigger.SpecChanged(), trigger.Changed(func(before, after *networkv1alpha1.ClusterNetwork) bool {
+		return !facts.SameNetworks(before.Status.Networks, after.Status.Networks)
+	}))
 }
 
 // BalancersChanged passes the events of LoadBalancerPools that change the ranges and addresses that they keep from others.
 func BalancersChanged() predicate.Predicate {
-	return predicate.Or[client.Object](trigger.SpecChanged(), predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*networkv1alpha1.LoadBalancerPool)
-		after, ok2 := e.ObjectNew.(*networkv1alpha1.LoadBalancerPool)
-		return !ok || !ok2 || loadbalancer.Keeps(before) != loadbalancer.Keeps(after) ||
+	return predicate.Or[client.Object](trigger.SpecChanged(), trigger.Changed(func(before, after *networkv1alpha1.LoadBalancerPool) bool {
+		return loadbalancer.Keeps(before) != loadbalancer.Keeps(after) ||
 			!slices.Equal(before.Status.InUse, after.Status.InUse)
-	}})
+	}))
 }
 
 // EgressAddressesChanged passes the events of EgressIPs that change the addresses that they keep from others.
 func EgressAddressesChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
-		after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)
-		return !ok || !ok2 || !slices.Equal(facts.EgressAddressesInUse(before), facts.EgressAddressesInUse(after))
-	}}
+	return trigger.Changed(func(before, after *networkv1alpha1.EgressIP) bool {
+		return !slices.Equal(facts.EgressAddressesInUse(before), facts.EgressAddressesInUse(after))
+	})
 }

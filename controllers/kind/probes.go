@@ -16,6 +16,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/addressprobe"
 	"github.com/weft-network/weft/pkg/loadbalancer"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // AddressProbe is the kind that requests nodes to probe addresses. AllProbes is its only request.
@@ -36,15 +37,13 @@ func Probes(ctx context.Context, c client.Reader) (addressprobe.Nodes, error) {
 func ProbeWatches(requests handler.MapFunc) []Watch {
 	never := func(event.CreateEvent) bool { return false }
 	return []Watch{
-		Map(&networkv1alpha1.NodeNetwork{}, requests, predicate.Funcs{CreateFunc: never, UpdateFunc: probesChanged}),
-		Map(&corev1.Node{}, requests, predicate.Funcs{CreateFunc: never, UpdateFunc: readyChanged}),
+		Map(&networkv1alpha1.NodeNetwork{}, requests, predicate.Funcs{CreateFunc: never, UpdateFunc: trigger.Update(probesChanged)}),
+		Map(&corev1.Node{}, requests, predicate.Funcs{CreateFunc: never, UpdateFunc: trigger.Update(readyChanged)}),
 	}
 }
 
-func probesChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status.Probed, after.Status.Probed) ||
+func probesChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Probed, after.Status.Probed) ||
 		!slices.Equal(expired(before), expired(after)) ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
 }
@@ -58,10 +57,8 @@ func expired(nn *networkv1alpha1.NodeNetwork) (found []networkv1alpha1.IP) {
 	return found
 }
 
-func readyChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Node)
-	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || loadbalancer.IsReady(before) != loadbalancer.IsReady(after)
+func readyChanged(before, after *corev1.Node) bool {
+	return loadbalancer.IsReady(before) != loadbalancer.IsReady(after)
 }
 
 // NodeSpecChanged reports whether anything but the node's routes and probes changed in its spec.

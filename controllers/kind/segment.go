@@ -11,7 +11,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -106,7 +105,7 @@ func Machines(ctx context.Context, c client.Reader) (hosts []SegmentHost, err er
 // MachineWatches watches what Machines reads, and reconciles the results of requests.
 func MachineWatches(requests handler.MapFunc) []Watch {
 	return []Watch{
-		Map(&corev1.Node{}, requests, predicate.Funcs{UpdateFunc: hostChanged}),
+		Map(&corev1.Node{}, requests, trigger.Changed(addressesChanged)),
 		Map(&discoveryv1.EndpointSlice{}, requests, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
 	}
 }
@@ -221,27 +220,22 @@ func TranslatedWatches(requests handler.MapFunc) []Watch {
 // SegmentHostWatches watches what SegmentHosts and SegmentMACs read, and reconciles the results of requests.
 func SegmentHostWatches(requests handler.MapFunc) []Watch {
 	return append(MachineWatches(requests),
-		Map(&networkv1alpha1.NodeNetwork{}, requests, predicate.Funcs{UpdateFunc: hostChanged}),
-		Map(&networkv1alpha1.ExternalRoute{}, requests, predicate.Funcs{UpdateFunc: staticRoutersChanged}),
+		Map(&networkv1alpha1.NodeNetwork{}, requests, trigger.Changed(linksChanged)),
+		Map(&networkv1alpha1.ExternalRoute{}, requests, trigger.Changed(staticRoutersChanged)),
 		Map(&networkv1alpha1.BGPPeer{}, requests, trigger.SpecChanged()))
 }
 
 // staticRoutersChanged passes the updates of ExternalRoutes that change what SegmentHosts returns.
-func staticRoutersChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.ExternalRoute)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.ExternalRoute)
-	return !ok || !ok2 || before.Generation != after.Generation || !slices.Equal(facts.FormerNextHops(before), facts.FormerNextHops(after))
+func staticRoutersChanged(before, after *networkv1alpha1.ExternalRoute) bool {
+	return before.Generation != after.Generation || !slices.Equal(facts.FormerNextHops(before), facts.FormerNextHops(after))
 }
 
-// hostChanged passes the updates of nodes that change what SegmentHosts or SegmentMACs returns.
-func hostChanged(e event.UpdateEvent) bool {
-	switch before := e.ObjectOld.(type) {
-	case *corev1.Node:
-		after, ok := e.ObjectNew.(*corev1.Node)
-		return !ok || !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
-	case *networkv1alpha1.NodeNetwork:
-		after, ok := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-		return !ok || !equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) || !slices.Equal(macsOf(before), macsOf(after))
-	}
-	return true
+// addressesChanged passes the updates of Nodes that change what SegmentHosts returns.
+func addressesChanged(before, after *corev1.Node) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
+}
+
+// linksChanged passes the updates of NodeNetworks that change what SegmentHosts or SegmentMACs returns.
+func linksChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) || !slices.Equal(macsOf(before), macsOf(after))
 }

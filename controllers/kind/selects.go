@@ -104,9 +104,10 @@ func SelectionWatches(c client.Reader, list func(context.Context, client.Object)
 	}
 	never := func(event.CreateEvent) bool { return false }
 	return []Watch{
-		Map(&corev1.Pod{}, gained, predicate.Funcs{UpdateFunc: selectionChanged, DeleteFunc: func(event.DeleteEvent) bool { return false }}),
-		Map(&corev1.Pod{}, lost, predicate.Funcs{UpdateFunc: selectionChanged, CreateFunc: never}),
-		Map(&corev1.Namespace{}, relabelled, predicate.Funcs{UpdateFunc: trigger.LabelsChanged, CreateFunc: never,
+		Map(&corev1.Pod{}, gained, predicate.Funcs{
+			UpdateFunc: trigger.Update(selectionChanged), DeleteFunc: func(event.DeleteEvent) bool { return false }}),
+		Map(&corev1.Pod{}, lost, predicate.Funcs{UpdateFunc: trigger.Update(selectionChanged), CreateFunc: never}),
+		Map(&corev1.Namespace{}, relabelled, predicate.Funcs{UpdateFunc: trigger.Update(trigger.LabelsChanged), CreateFunc: never,
 			DeleteFunc: func(event.DeleteEvent) bool { return false }}).MetadataOnly(),
 		// A pod may be cached before its namespace.
 		Map(&corev1.Namespace{}, created, predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false },
@@ -115,10 +116,8 @@ func SelectionWatches(c client.Reader, list func(context.Context, client.Object)
 }
 
 // selectionChanged passes the updates of a pod that may change which selectors select it.
-func selectionChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Pod)
-	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	return !ok || !ok2 || facts.WantsPort(before) != facts.WantsPort(after) || !maps.Equal(before.Labels, after.Labels)
+func selectionChanged(before, after *corev1.Pod) bool {
+	return facts.WantsPort(before) != facts.WantsPort(after) || !maps.Equal(before.Labels, after.Labels)
 }
 
 // SaysNone reports whether a condition says that the object selects no pod.

@@ -51,11 +51,11 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Name: KindAddresses, Decides: true, Reconciler: addresses,
 		Owner: func() client.Object { return &corev1.Service{} },
 		Watches: append([]kind.Watch{
-			kind.Of(&corev1.Service{}, predicate.Funcs{UpdateFunc: requestChanged}),
+			kind.Of(&corev1.Service{}, trigger.Changed(requestChanged)),
 			kind.Map(&corev1.Service{}, addresses.waiting, predicate.Funcs{
-				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: freed, DeleteFunc: hadAddresses}),
-			kind.Map(&networkv1alpha1.LoadBalancerPool{}, addresses.served, predicate.Funcs{UpdateFunc: poolChanged}),
-			kind.Map(&corev1.Namespace{}, addresses.in, predicate.Funcs{UpdateFunc: trigger.LabelsChanged,
+				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: trigger.Update(freed), DeleteFunc: hadAddresses}),
+			kind.Map(&networkv1alpha1.LoadBalancerPool{}, addresses.served, trigger.Changed(poolChanged)),
+			kind.Map(&corev1.Namespace{}, addresses.in, predicate.Funcs{UpdateFunc: trigger.Update(trigger.LabelsChanged),
 				DeleteFunc: func(event.DeleteEvent) bool { return false }}).MetadataOnly(),
 		}, kind.ProbeWatches(addresses.onProbe)...),
 	}, {
@@ -65,8 +65,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Watches: []kind.Watch{
 			kind.Of(&networkv1alpha1.LoadBalancerPool{}),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, pools.every, trigger.SpecChanged()),
-			kind.Map(&corev1.Service{}, pools.having, predicate.Funcs{UpdateFunc: announcedChanged}),
-			kind.Map(&corev1.Namespace{}, pools.every, predicate.Funcs{UpdateFunc: trigger.LabelsChanged,
+			kind.Map(&corev1.Service{}, pools.having, trigger.Changed(announcedChanged)),
+			kind.Map(&corev1.Namespace{}, pools.every, predicate.Funcs{UpdateFunc: trigger.Update(trigger.LabelsChanged),
 				CreateFunc: func(event.CreateEvent) bool { return false },
 				DeleteFunc: func(event.DeleteEvent) bool { return false }}).MetadataOnly(),
 			kind.Map(&discoveryv1.EndpointSlice{}, pools.near),
@@ -74,26 +74,22 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.every, kind.EgressAddressesChanged()),
 			kind.Map(&networkv1alpha1.BGPAdvertisement{}, pools.every, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.every, kind.NetworksChanged()),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.every, predicate.Funcs{UpdateFunc: networkChanged}),
-			kind.Map(&corev1.Node{}, pools.every, predicate.Funcs{UpdateFunc: nodeChanged}),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.every, trigger.Changed(networkChanged)),
+			kind.Map(&corev1.Node{}, pools.every, trigger.Changed(nodeChanged)),
 		},
 	}}
 }
 
 // requestChanged passes updates of a Service that change its request or its addresses.
-func requestChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Service)
-	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
+func requestChanged(before, after *corev1.Service) bool {
+	return !equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
 		!maps.Equal(before.Annotations, after.Annotations) || !maps.Equal(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.Status, after.Status) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
 }
 
 // freed passes updates of a Service after which other Services may get its address: the Service lost it, or shares it now.
-func freed(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Service)
-	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || !slices.Equal(facts.ServiceAddresses(before), facts.ServiceAddresses(after)) ||
+func freed(before, after *corev1.Service) bool {
+	return !slices.Equal(facts.ServiceAddresses(before), facts.ServiceAddresses(after)) ||
 		len(loadbalancer.AddressesOf(before)) > 0 &&
 			!equality.Semantic.DeepEqual(loadbalancer.SharingOf(before), loadbalancer.SharingOf(after))
 }
@@ -106,24 +102,17 @@ func hadAddresses(e event.DeleteEvent) bool {
 }
 
 // announcedChanged passes updates of a Service that change which nodes may answer for its addresses.
-func announcedChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Service)
-	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || loadbalancer.IsOurs(before) != loadbalancer.IsOurs(after) ||
+func announcedChanged(before, after *corev1.Service) bool {
+	return loadbalancer.IsOurs(before) != loadbalancer.IsOurs(after) ||
 		loadbalancer.Wants(before) != loadbalancer.Wants(after) ||
 		before.Spec.ExternalTrafficPolicy != after.Spec.ExternalTrafficPolicy || !maps.Equal(before.Labels, after.Labels) ||
 		!slices.Equal(loadbalancer.AddressesOf(before), loadbalancer.AddressesOf(after))
 }
 
 // poolChanged passes updates of a pool's spec, of whether it gives addresses, and of whether its loss is confirmed.
-func poolChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.LoadBalancerPool)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.LoadBalancerPool)
-	if !ok || !ok2 || before.Generation != after.Generation ||
-		networkv1alpha1.LossConfirmed(before) != networkv1alpha1.LossConfirmed(after) {
-		return true
-	}
-	return judgementOf(before) != judgementOf(after)
+func poolChanged(before, after *networkv1alpha1.LoadBalancerPool) bool {
+	return before.Generation != after.Generation || judgementOf(before) != judgementOf(after) ||
+		networkv1alpha1.LossConfirmed(before) != networkv1alpha1.LossConfirmed(after)
 }
 
 // judgement says whether a pool gives addresses.
@@ -144,20 +133,16 @@ func judgementOf(pool *networkv1alpha1.LoadBalancerPool) (j judgement) {
 }
 
 // nodeChanged passes updates of a node's addresses, and of whether it may answer for addresses.
-func nodeChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Node)
-	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || loadbalancer.IsReady(before) != loadbalancer.IsReady(after) ||
+func nodeChanged(before, after *corev1.Node) bool {
+	return loadbalancer.IsReady(before) != loadbalancer.IsReady(after) ||
 		before.Spec.Unschedulable != after.Spec.Unschedulable ||
 		loadbalancer.MayAnnounce(before) != loadbalancer.MayAnnounce(after) || !maps.Equal(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }
 
 // networkChanged passes updates of a node's gateway router.
-func networkChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || kind.NodeSpecChanged(before, after) || before.Status.Chassis != after.Status.Chassis ||
+func networkChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return kind.NodeSpecChanged(before, after) || before.Status.Chassis != after.Status.Chassis ||
 		!equality.Semantic.DeepEqual(before.Status.Probed, after.Status.Probed) ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
 }

@@ -7,11 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/health"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // agentState is the state of an agent's pod as kubelet reports it.
@@ -99,9 +99,7 @@ func (r *Reconciler) agentsOnly() predicate.Predicate {
 	}
 	all := predicate.NewPredicateFuncs(is)
 	return predicate.Funcs{CreateFunc: all.Create, DeleteFunc: all.Delete, GenericFunc: all.Generic,
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*corev1.Pod)
-			after, ok2 := e.ObjectNew.(*corev1.Pod)
-			return ok && ok2 && is(after) && (before.Spec.NodeName != after.Spec.NodeName || stateOf(before) != stateOf(after))
-		}}
+		UpdateFunc: trigger.Update(func(before, after *corev1.Pod) bool {
+			return is(after) && (before.Spec.NodeName != after.Spec.NodeName || stateOf(before) != stateOf(after))
+		})}
 }

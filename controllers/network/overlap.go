@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -123,8 +122,6 @@ func gatewayOverlaps(nn *networkv1alpha1.NodeNetwork) bool {
 }
 
 // addressesChanged passes updates of a Node that change its addresses.
-func addressesChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Node)
-	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || !slices.Equal(facts.InternalIPs(before), facts.InternalIPs(after))
+func addressesChanged(before, after *corev1.Node) bool {
+	return !slices.Equal(facts.InternalIPs(before), facts.InternalIPs(after))
 }

@@ -297,10 +297,8 @@ func (r *Reconciler) unreached() []string {
 
 // specOrStatusChanged passes updates of a ClusterNetwork by other programs: of its spec, of the upgrade, of the
 // databases' members, relays and zones, and of its removal.
-func specOrStatusChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-	return !ok || !ok2 || before.Generation != after.Generation ||
+func specOrStatusChanged(before, after *networkv1alpha1.ClusterNetwork) bool {
+	return before.Generation != after.Generation ||
 		!equality.Semantic.DeepEqual(before.Status.Rollout, after.Status.Rollout) ||
 		!equality.Semantic.DeepEqual(before.Status.Databases, after.Status.Databases) ||
 		!slices.Equal(before.Status.Relays, after.Status.Relays) ||
@@ -320,19 +318,12 @@ func after(delay time.Duration) handler.Funcs {
 }
 
 // lossChanged passes updates of a Node that change whether it is lost, or its addresses.
-func lossChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Node)
-	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || facts.IsSilent(before) != facts.IsSilent(after) || addressesChanged(e)
+func lossChanged(before, after *corev1.Node) bool {
+	return facts.IsSilent(before) != facts.IsSilent(after) || addressesChanged(before, after)
 }
 
 // healthChanged passes updates of a NodeNetwork that affect the ClusterNetwork's status.
-func healthChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	if !ok || !ok2 {
-		return true
-	}
+func healthChanged(before, after *networkv1alpha1.NodeNetwork) bool {
 	return isReady(before.Status.Conditions) != isReady(after.Status.Conditions) ||
 		versionsOf(before.Status) != versionsOf(after.Status) ||
 		!slices.Equal(health.Node(before.Name, before.Status.Conditions), health.Node(after.Name, after.Status.Conditions)) ||

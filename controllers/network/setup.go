@@ -18,6 +18,7 @@ import (
 	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // Name is the request of this controller, because there is one ClusterNetwork.
@@ -49,13 +50,13 @@ func Kinds(env *kind.Env) []*kind.Kind {
 func (r *Reconciler) watches() []kind.Watch {
 	soon, counts := after(nodeDelay), after(r.Settings.CountDelay)
 	all := []kind.Watch{
-		kind.Of(&networkv1alpha1.ClusterNetwork{}, predicate.Funcs{UpdateFunc: specOrStatusChanged}),
+		kind.Of(&networkv1alpha1.ClusterNetwork{}, trigger.Changed(specOrStatusChanged)),
 		// Foreign changes of the status are reverted. Our own writes arrive here too, because counts may have changed
 		// meanwhile.
 		kind.On(&networkv1alpha1.ClusterNetwork{}, counts, predicate.Funcs{
 			CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }}),
-		kind.On(&networkv1alpha1.NodeNetwork{}, soon, predicate.Funcs{UpdateFunc: healthChanged}),
-		kind.On(&corev1.Node{}, soon, predicate.Funcs{UpdateFunc: lossChanged}),
+		kind.On(&networkv1alpha1.NodeNetwork{}, soon, trigger.Changed(healthChanged)),
+		kind.On(&corev1.Node{}, soon, trigger.Changed(lossChanged)),
 		kind.On(&corev1.Pod{}, counts, problemsChanged()),
 		kind.On(&corev1.Service{}, counts, problemsChanged()),
 		kind.On(&discoveryv1.EndpointSlice{}, soon, apiServersOnly()),

@@ -20,6 +20,7 @@ import (
 	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // workers is how many nodes are reconciled concurrently. Their writes share transactions.
@@ -61,15 +62,15 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		First:   func() client.ObjectList { return &corev1.NodeList{} },
 		Indexes: []kind.Index{{Object: &networkv1alpha1.NodeNetwork{}, Field: ByClaim, Values: IndexByClaim}},
 		Watches: []kind.Watch{
-			kind.Of(&corev1.Node{}, predicate.Funcs{UpdateFunc: nodeChanged}),
-			kind.Of(&networkv1alpha1.NodeNetwork{}, predicate.Funcs{UpdateFunc: networkChanged}),
+			kind.Of(&corev1.Node{}, trigger.Changed(nodeChanged)),
+			kind.Of(&networkv1alpha1.NodeNetwork{}, trigger.Changed(networkChanged)),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.movers, predicate.Funcs{
-				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: moveChanged}),
+				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: trigger.Update(moveChanged)}),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.without, predicate.Funcs{
-				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: subnetFreed}),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, r.allNodes, predicate.Funcs{UpdateFunc: protectionChanged,
+				CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: trigger.Update(subnetFreed)}),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.allNodes, predicate.Funcs{UpdateFunc: trigger.Update(protectionChanged),
 				CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: hadProtection}),
-			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.allNodes, predicate.Funcs{UpdateFunc: planChanged}),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.allNodes, trigger.Changed(planChanged)),
 			kind.Map(&networkv1alpha1.IPPool{}, r.without, balance.RangesChanged()),
 			kind.Map(&corev1.Service{}, r.observers, kind.NameServersChanged()),
 		},
@@ -77,10 +78,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 }
 
 // protectionChanged passes updates after which all nodes may require encryption, or must.
-func protectionChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || after.Spec.Encryption != "" && (before.Spec.Encryption != after.Spec.Encryption ||
+func protectionChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return after.Spec.Encryption != "" && (before.Spec.Encryption != after.Spec.Encryption ||
 		facts.CanEncrypt(before) != facts.CanEncrypt(after))
 }
 
@@ -109,10 +108,8 @@ func (r *Reconciler) observers(ctx context.Context, o client.Object) []reconcile
 }
 
 // subnetFreed passes an update in which a node gives up a subnet, which a node that waits may get.
-func subnetFreed(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || slices.ContainsFunc(before.Spec.PodSubnets, func(s networkv1alpha1.CIDR) bool {
+func subnetFreed(before, after *networkv1alpha1.NodeNetwork) bool {
+	return slices.ContainsFunc(before.Spec.PodSubnets, func(s networkv1alpha1.CIDR) bool {
 		return !slices.Contains(after.Spec.PodSubnets, s)
 	})
 }
@@ -131,10 +128,8 @@ func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []reconcile.
 
 // nodeChanged passes changes of labels, of addresses, of our condition and of the startup taint, and that kubelet is silent. It ignores
 // other heartbeats.
-func nodeChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Node)
-	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) || startupTaints(before) != startupTaints(after) ||
+func nodeChanged(before, after *corev1.Node) bool {
+	return !maps.Equal(before.Labels, after.Labels) || startupTaints(before) != startupTaints(after) ||
 		!slices.Equal(facts.InternalIPs(before), facts.InternalIPs(after)) ||
 		facts.IsSilent(before) != facts.IsSilent(after) || !equality.Semantic.DeepEqual(unavailable(before), unavailable(after))
 }
@@ -150,12 +145,7 @@ func unavailable(node *corev1.Node) corev1.NodeCondition {
 }
 
 // networkChanged passes changes of the spec, the chassis, the requested move, the gateway's change, the requested subnets and the health.
-func networkChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	if !ok || !ok2 {
-		return true
-	}
+func networkChanged(before, after *networkv1alpha1.NodeNetwork) bool {
 	return before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
 		facts.MoveState(before) != facts.MoveState(after) ||
 		!equality.Semantic.DeepEqual(readyOf(before), readyOf(after)) ||
@@ -171,10 +161,8 @@ func readyOf(nn *networkv1alpha1.NodeNetwork) any {
 }
 
 // planChanged passes changes of the input for node subnets.
-func planChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-	return !ok || !ok2 || before.Generation != after.Generation || before.Status.MTU != after.Status.MTU ||
+func planChanged(before, after *networkv1alpha1.ClusterNetwork) bool {
+	return before.Generation != after.Generation || before.Status.MTU != after.Status.MTU ||
 		networkv1alpha1.LossConfirmed(before) != networkv1alpha1.LossConfirmed(after) ||
 		!facts.SameNetworks(before.Status.Networks, after.Status.Networks) ||
 		!slices.Equal(relaysInUse(before.Status.Relays), relaysInUse(after.Status.Relays)) ||

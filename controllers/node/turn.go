@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,8 +97,6 @@ func (r *Reconciler) movers(ctx context.Context, _ client.Object) []reconcile.Re
 }
 
 // moveChanged passes changes on which the turns of other nodes depend.
-func moveChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || facts.MoveState(before) != facts.MoveState(after)
+func moveChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return facts.MoveState(before) != facts.MoveState(after)
 }

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
@@ -189,7 +188,7 @@ func TestRelaysOfAZoneEnqueueNodes(t *testing.T) {
 	for state, want := range map[networkv1alpha1.RelayState]bool{networkv1alpha1.RelayStarting: false, networkv1alpha1.RelayReady: true} {
 		after := before.DeepCopy()
 		after.Status.Zones[0].Relays[0].State, after.Status.Zones[0].Relays[0].Message = state, "another message"
-		if have := planChanged(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); have != want {
+		if have := planChanged(before, after); have != want {
 			t.Errorf("a relay that becomes %s enqueues nodes: %t, want %t", state, have, want)
 		}
 	}

@@ -16,8 +16,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -42,14 +40,12 @@ func (o *OperatorCondition) setup(mgr ctrl.Manager) error {
 		return nil // not installed by OLM
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorcondition").
-		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: upgradeableChanged})).
+		For(&networkv1alpha1.ClusterNetwork{}, builder.WithPredicates(trigger.Changed(upgradeableChanged))).
 		Complete(trigger.QuietConflicts(o))
 }
 
-func upgradeableChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-	return !ok || !ok2 || !sameCondition(upgradeable(before), upgradeable(after))
+func upgradeableChanged(before, after *networkv1alpha1.ClusterNetwork) bool {
+	return !sameCondition(upgradeable(before), upgradeable(after))
 }
 
 // Reconcile implements reconcile.Reconciler.

@@ -21,7 +21,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -76,30 +75,28 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 // removal, and of the rollout's status. It includes our own writes: a write whose reply was lost arrives as an event,
 // and repeats comparisons with the outdated status.
 func reportChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, now := e.ObjectOld.(*networkv1alpha1.ClusterNetwork), e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
+	return trigger.Changed(func(before, now *networkv1alpha1.ClusterNetwork) bool {
 		const accepted, confirmed = networkv1alpha1.AcceptDifferenceAnnotation, networkv1alpha1.ConfirmRemovalAnnotation
 		return !equality.Semantic.DeepEqual(before.Status.Rollout, now.Status.Rollout) ||
 			before.Annotations[accepted] != now.Annotations[accepted] ||
 			before.Annotations[confirmed] != now.Annotations[confirmed] || !slices.Equal(before.Finalizers, now.Finalizers)
-	}}
+	})
 }
 
 // placed passes changes of nodes that the place of the databases depends on.
 func placed() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, now := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+	return trigger.Changed(func(before, now *corev1.Node) bool {
 		return !reflect.DeepEqual(before.Status.Addresses, now.Status.Addresses) || !reflect.DeepEqual(before.Labels, now.Labels) ||
 			before.Spec.Unschedulable != now.Spec.Unschedulable || before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() ||
 			rollout.Lost(before) != rollout.Lost(now)
-	}}
+	})
 }
 
 // changed passes changes of workloads that their own controllers did not make. Of the status, which the controllers
 // write, it passes that of the removal's workload, and which template was seen.
 func changed() predicate.Predicate {
 	removal := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.Uninstall })
-	seen := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return rollout.Seen(e.ObjectOld) != rollout.Seen(e.ObjectNew) }}
+	seen := trigger.Changed(func(before, now client.Object) bool { return rollout.Seen(before) != rollout.Seen(now) })
 	return predicate.Or(removal, seen, trigger.SpecChanged(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
 }
 

@@ -11,19 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/install/render"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // relayUsers passes changes of the relays that a node uses. A relay that is no longer wanted stays until no node uses it.
 func relayUsers() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, now := e.ObjectOld.(*networkv1alpha1.NodeNetwork), e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return trigger.Changed(func(before, now *networkv1alpha1.NodeNetwork) bool {
 		return !slices.Equal(before.Spec.Relays, now.Spec.Relays)
-	}}
+	})
 }
 
 // relaysOf are the relays of a zone, or of the part of the cluster without a name.

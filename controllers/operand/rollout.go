@@ -15,21 +15,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/install/render"
 	"github.com/weft-network/weft/pkg/install/rollout"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // podChanged passes changes of pods that a rollout depends on.
 func podChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, now := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+	return trigger.Changed(func(before, now *corev1.Pod) bool {
 		return !reflect.DeepEqual(before.Status, now.Status) ||
 			before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() || before.Spec.NodeName != now.Spec.NodeName
-	}}
+	})
 }
 
 // answered passes changes of an agent's report about its node.
@@ -37,11 +36,10 @@ func answered() predicate.Predicate {
 	ready := func(nn *networkv1alpha1.NodeNetwork) bool {
 		return meta.IsStatusConditionTrue(nn.Status.Conditions, networkv1alpha1.ConditionReady)
 	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, now := e.ObjectOld.(*networkv1alpha1.NodeNetwork), e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return trigger.Changed(func(before, now *networkv1alpha1.NodeNetwork) bool {
 		return ready(before) != ready(now) || before.Status.AgentVersion != now.Status.AgentVersion ||
 			!equality.Semantic.DeepEqual(before.Status.Probe, now.Status.Probe)
-	}}
+	})
 }
 
 // rollOut brings the workloads and their pods one step nearer to the wanted version. again is the latest time to

@@ -11,19 +11,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/install/render"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // zoneUsers passes changes of a node's zone. The workloads of a zone that left the spec stay until no node is in it.
 func zoneUsers() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, now := e.ObjectOld.(*networkv1alpha1.NodeNetwork), e.ObjectNew.(*networkv1alpha1.NodeNetwork)
+	return trigger.Changed(func(before, now *networkv1alpha1.NodeNetwork) bool {
 		return before.Spec.Zone != now.Spec.Zone
-	}}
+	})
 }
 
 // zoneFacts reads what the places of all databases depend on.

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -174,10 +173,8 @@ func (r *Reconciler) isRouted(ctx context.Context, pod *corev1.Pod) bool {
 }
 
 // wayOutChanged passes the updates that change how floating addresses leave a node.
-func wayOutChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) ||
+func wayOutChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) ||
 		!equality.Semantic.DeepEqual(before.Spec.Gateway, after.Spec.Gateway) ||
 		!slices.Equal(before.Spec.JoinAddresses, after.Spec.JoinAddresses) ||
 		!slices.Equal(before.Spec.ClusterSubnets, after.Spec.ClusterSubnets)

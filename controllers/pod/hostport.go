@@ -191,15 +191,13 @@ func randomPorts(o client.Object) (found []string) {
 }
 
 // reservedChanged passes updates of the ClusterNetwork that change its reserved ports.
-func reservedChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Spec.ReservedPorts, after.Spec.ReservedPorts)
+func reservedChanged(before, after *networkv1alpha1.ClusterNetwork) bool {
+	return !equality.Semantic.DeepEqual(before.Spec.ReservedPorts, after.Spec.ReservedPorts)
 }
 
 // addressesChanged passes updates of a Node or NodeNetwork that change the node's addresses.
-func addressesChanged(e event.UpdateEvent) bool {
-	return !slices.Equal(facts.NodeAddresses(e.ObjectOld), facts.NodeAddresses(e.ObjectNew))
+func addressesChanged(before, after client.Object) bool {
+	return !slices.Equal(facts.NodeAddresses(before), facts.NodeAddresses(after))
 }
 
 // onNodeWithHostPorts returns a request for each pod of a node that has a host port.

@@ -330,7 +330,7 @@ func TestNamespaceChanged(t *testing.T) {
 	}
 	expect := func(when string, after *metav1.PartialObjectMetadata, want bool) {
 		t.Helper()
-		if got := r.namespaceChanged(event.UpdateEvent{ObjectOld: named(nil, nil), ObjectNew: after}); got != want {
+		if got := r.namespaceChanged(named(nil, nil), after); got != want {
 			t.Errorf("%s: concerns the pods: %t, want %t", when, got, want)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // nextHops returns the routers of a pod's own. A pod with an EgressIP leaves by that. On a node without a gateway router
@@ -53,9 +54,7 @@ func (r *Reconciler) routed() handler.Funcs {
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, e.Object) },
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, e.Object) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			before, ok := e.ObjectOld.(*networkv1alpha1.ExternalRoute)
-			after, ok2 := e.ObjectNew.(*networkv1alpha1.ExternalRoute)
-			if !ok || !ok2 || kind.ExternalRouteChanged(before, after) {
+			if trigger.Update(kind.ExternalRouteChanged)(e) {
 				enqueue(ctx, q, e.ObjectOld, e.ObjectNew)
 			}
 		},

@@ -73,7 +73,7 @@ func selectedPod(pod *corev1.Pod, namespace *metav1.PartialObjectMetadata) facts
 // relabelled changes what selects the pods of a namespace whose labels have changed. It enqueues only pods that wait for an IPPool,
 // which may select the namespace now, unless namespaceChanged enqueues all anyway.
 func (r *Reconciler) relabelled(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	if !trigger.LabelsChanged(e) || r.namespaceChanged(e) {
+	if !trigger.LabelsChanged(e.ObjectOld, e.ObjectNew) || r.namespaceChanged(e.ObjectOld, e.ObjectNew) {
 		return
 	}
 	for _, pod := range r.state.waiters.ForPools(e.ObjectNew.GetName()) {
@@ -105,10 +105,8 @@ func (r *Reconciler) selectedIn(ctx context.Context, name string) (all []facts.S
 }
 
 // selectorsChanged reports whether the selectors have changed.
-func selectorsChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.EgressIP)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressIP)
-	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Spec.NamespaceSelector,
+func selectorsChanged(before, after *networkv1alpha1.EgressIP) bool {
+	return !equality.Semantic.DeepEqual(before.Spec.NamespaceSelector,
 		after.Spec.NamespaceSelector) ||
 		!equality.Semantic.DeepEqual(before.Spec.PodSelector, after.Spec.PodSelector)
 }

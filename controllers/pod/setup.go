@@ -59,22 +59,22 @@ func Kinds(env *kind.Env) []*kind.Kind {
 
 func (r *Reconciler) watches() []kind.Watch {
 	return []kind.Watch{
-		kind.On(&corev1.Pod{}, &newcomersFirst{}, predicate.Funcs{UpdateFunc: portChanged}),
-		kind.On(&corev1.Pod{}, &handler.EnqueueRequestForObject{}, onlyUpdates(r.addressed)),
+		kind.On(&corev1.Pod{}, &newcomersFirst{}, trigger.Changed(portChanged)),
+		kind.On(&corev1.Pod{}, &handler.EnqueueRequestForObject{}, trigger.OnlyChanged(r.addressed)),
 		kind.Map(&networkv1alpha1.NodeNetwork{}, r.podsOf,
-			predicate.Funcs{UpdateFunc: nodeChanged, DeleteFunc: r.wasElsewhere}),
-		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.podsIn, onlyUpdates(policyChanged)),
+			predicate.Funcs{UpdateFunc: trigger.Update(nodeChanged), DeleteFunc: r.wasElsewhere}),
+		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.podsIn, trigger.OnlyChanged(policyChanged)),
 		kind.On(&corev1.Pod{}, r.yielding()),
 		kind.On(&corev1.Service{}, r.contesting()),
-		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.WithHostPorts, onlyUpdates(reservedChanged)),
-		kind.Map(&networkv1alpha1.NodeNetwork{}, r.leavingBy, onlyUpdates(wayOutChanged)),
-		kind.Map(&corev1.Node{}, r.leavingBy, onlyUpdates(trigger.LabelsChanged)),
-		kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNodeWithHostPorts, onlyUpdates(addressesChanged)),
-		kind.Map(&corev1.Node{}, r.onNodeWithHostPorts, onlyUpdates(addressesChanged)),
+		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.WithHostPorts, trigger.OnlyChanged(reservedChanged)),
+		kind.Map(&networkv1alpha1.NodeNetwork{}, r.leavingBy, trigger.OnlyChanged(wayOutChanged)),
+		kind.Map(&corev1.Node{}, r.leavingBy, trigger.OnlyChanged(trigger.LabelsChanged)),
+		kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNodeWithHostPorts, trigger.OnlyChanged(addressesChanged)),
+		kind.Map(&corev1.Node{}, r.onNodeWithHostPorts, trigger.OnlyChanged(addressesChanged)),
 		kind.Map(&discoveryv1.EndpointSlice{}, r.WithHostPorts, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
 		kind.Map(&corev1.Namespace{}, r.podsIn, predicate.Funcs{
 			CreateFunc: func(e event.CreateEvent) bool { return r.state.misses(e.Object.GetName()) },
-			UpdateFunc: r.namespaceChanged,
+			UpdateFunc: trigger.Update(r.namespaceChanged),
 			DeleteFunc: func(event.DeleteEvent) bool { return false },
 		}).MetadataOnly(),
 		kind.On(&corev1.Namespace{}, handler.Funcs{UpdateFunc: r.relabelled}).MetadataOnly(),
@@ -91,7 +91,7 @@ func (r *Reconciler) selected() handler.Funcs {
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.enqueueSelected(ctx, q, e.Object) },
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.enqueueSelected(ctx, q, e.Object) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if selectorsChanged(e) {
+			if trigger.Update(selectorsChanged)(e) {
 				r.enqueueSelected(ctx, q, e.ObjectOld, e.ObjectNew)
 			}
 		},
@@ -148,45 +148,29 @@ func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []r
 }
 
 // portChanged passes updates that change whether or how a pod has a port.
-func portChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Pod)
-	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	return !ok || !ok2 || facts.WantsPort(before) != facts.WantsPort(after) ||
+func portChanged(before, after *corev1.Pod) bool {
+	return facts.WantsPort(before) != facts.WantsPort(after) ||
 		!maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[networkv1alpha1.PodNetworksAnnotation] != after.Annotations[networkv1alpha1.PodNetworksAnnotation] ||
 		requestChanged(before, after)
 }
 
-// onlyUpdates passes updates that the predicate accepts. It drops creations, because at a start every pod is
-// reconciled anyway.
-func onlyUpdates(changed func(event.UpdateEvent) bool) predicate.Funcs {
-	return predicate.Funcs{
-		UpdateFunc: changed,
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-	}
-}
-
-func policyChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-	return !ok || !ok2 || before.Spec.PodRecord != after.Spec.PodRecord ||
+func policyChanged(before, after *networkv1alpha1.ClusterNetwork) bool {
+	return before.Spec.PodRecord != after.Spec.PodRecord ||
 		before.Spec.AttachmentProvider != after.Spec.AttachmentProvider
 }
 
 // namespaceChanged passes updates that change requests, or which EgressIPs and ExternalRoutes select the pods. Once any existed, each
 // change of labels counts: an object that changes or goes meanwhile may have selected pods by the earlier labels.
-func (r *Reconciler) namespaceChanged(e event.UpdateEvent) bool {
+func (r *Reconciler) namespaceChanged(before, after client.Object) bool {
 	const request = networkv1alpha1.PodRecordAnnotation
 	egress, _ := r.state.seen()
-	return egress && trigger.LabelsChanged(e) || e.ObjectOld.GetAnnotations()[request] != e.ObjectNew.GetAnnotations()[request]
+	return egress && trigger.LabelsChanged(before, after) || before.GetAnnotations()[request] != after.GetAnnotations()[request]
 }
 
 // nodeChanged passes updates that affect every port of a node, or its record.
-func nodeChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis || before.Spec.MTU != after.Spec.MTU ||
+func nodeChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return before.Status.Chassis != after.Status.Chassis || before.Spec.MTU != after.Spec.MTU ||
 		before.Spec.Zone != after.Spec.Zone ||
 		!equality.Semantic.DeepEqual(before.Spec.DNS, after.Spec.DNS) ||
 		!equality.Semantic.DeepEqual(before.Spec.PodSubnets, after.Spec.PodSubnets)

@@ -14,10 +14,8 @@ import (
 )
 
 // addressed passes updates of the addresses of a pod elsewhere, and of a pod here that reports others than it has.
-func (r *Reconciler) addressed(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Pod)
-	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	if !ok || !ok2 || equality.Semantic.DeepEqual(before.Status.PodIPs, after.Status.PodIPs) || !facts.WantsPort(after) {
+func (r *Reconciler) addressed(before, after *corev1.Pod) bool {
+	if equality.Semantic.DeepEqual(before.Status.PodIPs, after.Status.PodIPs) || !facts.WantsPort(after) {
 		return false
 	}
 	var nn networkv1alpha1.NodeNetwork

@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -41,8 +39,8 @@ func (r *Reconciler) kind() *kind.Kind {
 			kind.Of(&networkv1alpha1.Network{}),
 			kind.Map(&nadv1.NetworkAttachmentDefinition{}, networkOf),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.all, trigger.SpecChanged()),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, r.all, predicate.Funcs{UpdateFunc: linksChanged}),
-			kind.Map(&corev1.Namespace{}, r.all, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.all, trigger.Changed(linksChanged)),
+			kind.Map(&corev1.Namespace{}, r.all, trigger.Changed(trigger.LabelsChanged)).MetadataOnly(),
 		}, slices.Concat(kind.SegmentHostWatches(r.onSegments), kind.TranslatedWatches(r.onSegments))...),
 	}
 }
@@ -75,10 +73,8 @@ func (r *Reconciler) onSegments(ctx context.Context, _ client.Object) (all []rec
 }
 
 // linksChanged passes changes of the links on which the MTU in effect depends.
-func linksChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.Status.LinkMTU != after.Status.LinkMTU || before.Status.EncapIP != after.Status.EncapIP ||
+func linksChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return before.Status.LinkMTU != after.Status.LinkMTU || before.Status.EncapIP != after.Status.EncapIP ||
 		!equality.Semantic.DeepEqual(before.Status.PhysicalNetworks, after.Status.PhysicalNetworks)
 }
 
@@ -95,7 +91,7 @@ func (r *Nodes) kind() *kind.Kind {
 		Name: topology.KindPodNetworkNode, Controller: "podnetwork-nodes", Workers: workers, Reconciler: r, Shared: true,
 		Watches: []kind.Watch{
 			kind.Map(&networkv1alpha1.Network{}, r.onEachNode, trigger.SpecChanged()),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, r.ofEachNetwork, predicate.Funcs{UpdateFunc: idChanged}),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.ofEachNetwork, trigger.Changed(idChanged)),
 		},
 	}
 }
@@ -130,8 +126,6 @@ func request(network, node string) reconcile.Request {
 }
 
 // idChanged passes changes of the number from which the node's subnets follow.
-func idChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.Spec.NodeID != after.Spec.NodeID
+func idChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return before.Spec.NodeID != after.Spec.NodeID
 }

@@ -52,15 +52,15 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		FirstOptions: []client.ListOption{client.MatchingFields{byRequest: everyPod}},
 		Indexes:      []kind.Index{{Object: &corev1.Pod{}, Field: byRequest, Values: indexByRequest}},
 		Watches: append([]kind.Watch{
-			kind.Of(&corev1.Pod{}, predicate.Funcs{CreateFunc: created, UpdateFunc: changed, DeleteFunc: deleted}),
+			kind.Of(&corev1.Pod{}, predicate.Funcs{CreateFunc: created, UpdateFunc: trigger.Update(changed), DeleteFunc: deleted}),
 			kind.Map(&nadv1.NetworkAttachmentDefinition{}, r.requesting,
 				predicate.Or[client.Object](trigger.SpecChanged(), predicate.AnnotationChangedPredicate{})),
 			kind.Map(&ipamclaimsv1alpha1.IPAMClaim{}, r.claiming, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.IPPool{}, r.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.Network{}, r.all, predicate.Or[client.Object](trigger.SpecChanged(),
-				predicate.Funcs{UpdateFunc: mtuChanged})),
-			kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNode, predicate.Funcs{UpdateFunc: nodeChanged}),
-			kind.Map(&corev1.Namespace{}, r.in, predicate.Funcs{UpdateFunc: trigger.LabelsChanged}).MetadataOnly(),
+				trigger.Changed(mtuChanged))),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNode, trigger.Changed(nodeChanged)),
+			kind.Map(&corev1.Namespace{}, r.in, trigger.Changed(trigger.LabelsChanged)).MetadataOnly(),
 		}, r.freesHosts()...),
 	}, {
 		Name: topology.KindIPAMClaim, Reconciler: &Claims{r}, Live: true,
@@ -69,10 +69,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 }
 
 // mtuChanged passes changes of the MTU in effect.
-func mtuChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.Network)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.Network)
-	return ok && ok2 && before.Status.MTU != after.Status.MTU
+func mtuChanged(before, after *networkv1alpha1.Network) bool {
+	return before.Status.MTU != after.Status.MTU
 }
 
 // indexByRequest is the function of the index byRequest.
@@ -114,12 +112,7 @@ func isRefused(o client.Object) bool {
 func deleted(e event.DeleteEvent) bool { return requestsNetworks(e.Object) }
 
 // changed passes the updates that change which networks a pod requests, whether it has ports, or which policies select it.
-func changed(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Pod)
-	after, ok2 := e.ObjectNew.(*corev1.Pod)
-	if !ok || !ok2 {
-		return true
-	}
+func changed(before, after *corev1.Pod) bool {
 	if !requestsNetworks(before) && !requestsNetworks(after) {
 		return isRefused(after)
 	}
@@ -141,10 +134,8 @@ func allocated(pod *corev1.Pod) string {
 }
 
 // nodeChanged passes the updates that every port of a node depends on.
-func nodeChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis || before.Spec.NodeID != after.Spec.NodeID ||
+func nodeChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return before.Status.Chassis != after.Status.Chassis || before.Spec.NodeID != after.Spec.NodeID ||
 		before.Spec.Zone != after.Spec.Zone ||
 		!slices.Equal(before.Status.PhysicalNetworks, after.Status.PhysicalNetworks) ||
 		!slices.Equal(before.Spec.PhysicalNetworks, after.Spec.PhysicalNetworks)

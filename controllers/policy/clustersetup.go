@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weft-network/weft/controllers/kind"
@@ -19,7 +18,7 @@ import (
 )
 
 func (r *Cluster) kind() *kind.Kind {
-	return r.Optional.kind(r, kind.Map(&corev1.Node{}, r.namingNodes, predicate.Funcs{UpdateFunc: nodeChanged}))
+	return r.Optional.kind(r, kind.Map(&corev1.Node{}, r.namingNodes, trigger.Changed(nodeChanged)))
 }
 
 // clusterPolicyChanged passes changes of the spec and the status, including our own writes. A condition that equals
@@ -30,10 +29,8 @@ func clusterPolicyChanged(e event.UpdateEvent) bool {
 }
 
 // nodeChanged passes changes of the node's labels and addresses.
-func nodeChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Node)
-	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || !maps.Equal(before.Labels, after.Labels) ||
+func nodeChanged(before, after *corev1.Node) bool {
+	return !maps.Equal(before.Labels, after.Labels) ||
 		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }
 

@@ -178,7 +178,7 @@ func (r *QoS) kind() *kind.Kind {
 		Name: topology.KindEgressQoS, Workers: workers, Reconciler: r,
 		Owner: func() client.Object { return &networkv1alpha1.EgressQoS{} },
 		Watches: append([]kind.Watch{
-			kind.Of(&networkv1alpha1.EgressQoS{}, predicate.Funcs{UpdateFunc: qosChanged}),
+			kind.Of(&networkv1alpha1.EgressQoS{}, trigger.Changed(qosChanged)),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.all, predicate.Funcs{
 				CreateFunc: func(e event.CreateEvent) bool { return r.isLocal(e.Object) },
 				DeleteFunc: func(e event.DeleteEvent) bool { return r.isLocal(e.Object) },
@@ -201,10 +201,8 @@ func (r *QoS) isLocal(o client.Object) bool {
 
 // qosChanged passes changes of the spec and the status, including our own writes. Conditions that equal an outdated
 // status are not written, so they are compared again when our last write arrives.
-func qosChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.EgressQoS)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.EgressQoS)
-	return !ok || !ok2 || trigger.SpecChanged().Update(e) || !equality.Semantic.DeepEqual(before.Status, after.Status)
+func qosChanged(before, after *networkv1alpha1.EgressQoS) bool {
+	return before.Generation != after.Generation || !equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
 // all returns a request for each EgressQoS.

@@ -188,8 +188,8 @@ func TestWhatConcernsAQoS(t *testing.T) {
 		"a node in Local mode ends":   {nodes.Delete(event.DeleteEvent{Object: local}), true},
 		"a node in Shared mode ends":  {nodes.Delete(event.DeleteEvent{Object: shared}), false},
 		"another object than a node":  {nodes.Create(event.CreateEvent{Object: &corev1.Pod{}}), false},
-		"a change of the rules":       {qosChanged(event.UpdateEvent{ObjectOld: aQoS(), ObjectNew: withGeneration(2)}), true},
-		"a change of its annotations": {qosChanged(event.UpdateEvent{ObjectOld: aQoS(), ObjectNew: aQoS()}), false},
+		"a change of the rules":       {qosChanged(aQoS(), withGeneration(2)), true},
+		"a change of its annotations": {qosChanged(aQoS(), aQoS()), false},
 	} {
 		if c.have != c.want {
 			t.Errorf("%s reconciles: %t, want %t", name, c.have, c.want)

@@ -15,6 +15,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -115,7 +116,7 @@ func (r *Multicast) kind() *kind.Kind {
 		Owner: func() client.Object { return kind.NewNamespace() },
 		Watches: []kind.Watch{
 			kind.Of(&corev1.Namespace{}, multicastChanged()).MetadataOnly(),
-			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.all, predicate.Funcs{UpdateFunc: offerChanged}),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.all, trigger.Changed(offerChanged)),
 		},
 	}
 }
@@ -134,10 +135,8 @@ func requestOf(namespace client.Object) string {
 }
 
 // offerChanged passes updates that change whether namespaces can request multicast.
-func offerChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-	return !ok || !ok2 || before.Spec.Multicast != after.Spec.Multicast
+func offerChanged(before, after *networkv1alpha1.ClusterNetwork) bool {
+	return before.Spec.Multicast != after.Spec.Multicast
 }
 
 // all returns a request for each namespace with the annotation.

@@ -112,8 +112,8 @@ func TestWhatConcernsMulticast(t *testing.T) {
 		"a namespace that does not change":  {namespaceUpdated("true", "true"), false},
 		"the end of a namespace":            {namespaces.Delete(event.DeleteEvent{Object: requests("")}), false},
 		"the end of one that requested it":  {namespaces.Delete(event.DeleteEvent{Object: requests("true")}), true},
-		"a ClusterNetwork that offers it":   {offerChanged(event.UpdateEvent{ObjectOld: flood, ObjectNew: onRequest}), true},
-		"another change of ClusterNetworks": {offerChanged(event.UpdateEvent{ObjectOld: onRequest, ObjectNew: onRequest}), false},
+		"a ClusterNetwork that offers it":   {offerChanged(flood, onRequest), true},
+		"another change of ClusterNetworks": {offerChanged(onRequest, onRequest), false},
 	} {
 		if c.have != c.want {
 			t.Errorf("%s reconciles: %t, want %t", name, c.have, c.want)

@@ -57,17 +57,13 @@ func (r *Reconciler) owners() handler.Funcs {
 }
 
 // reservedChanged passes updates of the ClusterNetwork that change the reservations.
-func reservedChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Spec.ReservedPorts, after.Spec.ReservedPorts) ||
+func reservedChanged(before, after *networkv1alpha1.ClusterNetwork) bool {
+	return !equality.Semantic.DeepEqual(before.Spec.ReservedPorts, after.Spec.ReservedPorts) ||
 		!equality.Semantic.DeepEqual(before.Spec.ClusterNetwork, after.Spec.ClusterNetwork) ||
 		!equality.Semantic.DeepEqual(before.Spec.ServiceNetwork, after.Spec.ServiceNetwork)
 }
 
 // hopsChanged passes updates of an ExternalRoute that change the routers that it watches.
-func hopsChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.ExternalRoute)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.ExternalRoute)
-	return !ok || !ok2 || !slices.Equal(facts.WatchedHops(before), facts.WatchedHops(after))
+func hopsChanged(before, after *networkv1alpha1.ExternalRoute) bool {
+	return !slices.Equal(facts.WatchedHops(before), facts.WatchedHops(after))
 }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/reserved/lookup"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 const (
@@ -68,21 +68,21 @@ func Kinds(env *kind.Env) []*kind.Kind {
 }
 
 func (r *Reconciler) watches() []kind.Watch {
-	changed := predicate.Funcs{UpdateFunc: serviceChanged}
+	changed := trigger.Changed(serviceChanged)
 	return []kind.Watch{
 		kind.Of(&corev1.Service{}, changed),
 		kind.Map(&corev1.Service{}, r.reader().RequestSharing, changed),
 		kind.Map(&discoveryv1.EndpointSlice{}, r.reader().RequestExposed, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
 		kind.On(&corev1.Node{}, r.owners()),
 		kind.On(&networkv1alpha1.NodeNetwork{}, r.owners()),
-		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.reader().RequestExposed, predicate.Funcs{UpdateFunc: reservedChanged}),
+		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.reader().RequestExposed, trigger.Changed(reservedChanged)),
 		kind.Map(&networkv1alpha1.IPPool{}, r.reader().RequestExposed, balance.RangesChanged()),
 		kind.Map(&networkv1alpha1.BGPPeer{}, r.reader().RequestExposed, predicate.GenerationChangedPredicate{}),
-		kind.Map(&networkv1alpha1.ExternalRoute{}, r.reader().RequestExposed, predicate.Funcs{UpdateFunc: hopsChanged}),
+		kind.Map(&networkv1alpha1.ExternalRoute{}, r.reader().RequestExposed, trigger.Changed(hopsChanged)),
 		// A slice that moves to another service concerns both services.
 		kind.Map(&discoveryv1.EndpointSlice{}, serviceOf),
-		kind.Map(&corev1.Node{}, r.PerNode, predicate.Funcs{UpdateFunc: nodeChanged}),
-		kind.Map(&networkv1alpha1.NodeNetwork{}, r.PerNode, predicate.Funcs{UpdateFunc: networkChanged}),
+		kind.Map(&corev1.Node{}, r.PerNode, trigger.Changed(nodeChanged)),
+		kind.Map(&networkv1alpha1.NodeNetwork{}, r.PerNode, trigger.Changed(networkChanged)),
 	}
 }
 
@@ -109,26 +109,20 @@ func (r *Reconciler) PerNode(ctx context.Context, _ client.Object) []reconcile.R
 }
 
 // nodeChanged passes updates of a node that change its zone or addresses.
-func nodeChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Node)
-	after, ok2 := e.ObjectNew.(*corev1.Node)
-	return !ok || !ok2 || before.Labels[corev1.LabelTopologyZone] != after.Labels[corev1.LabelTopologyZone] ||
+func nodeChanged(before, after *corev1.Node) bool {
+	return before.Labels[corev1.LabelTopologyZone] != after.Labels[corev1.LabelTopologyZone] ||
 		!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 }
 
 // networkChanged passes updates of a NodeNetwork that change its chassis or the addresses of its gateway.
-func networkChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.Status.Chassis != after.Status.Chassis || before.Spec.Zone != after.Spec.Zone ||
+func networkChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return before.Status.Chassis != after.Status.Chassis || before.Spec.Zone != after.Spec.Zone ||
 		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway)
 }
 
 // serviceChanged passes updates that change addresses or how they are balanced.
-func serviceChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Service)
-	after, ok2 := e.ObjectNew.(*corev1.Service)
-	return !ok || !ok2 || facts.Balanced(before) != facts.Balanced(after) ||
+func serviceChanged(before, after *corev1.Service) bool {
+	return facts.Balanced(before) != facts.Balanced(after) ||
 		!maps.Equal(before.Annotations, after.Annotations) || !equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
 		!equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer)
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -56,7 +57,7 @@ type Nodes struct{ Reconciler }
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Database: env.Database, Zone: env.Zone}
 	nodes := &Nodes{*r}
-	changed := predicate.Funcs{UpdateFunc: networkChanged}
+	changed := trigger.Changed(networkChanged)
 	return []*kind.Kind{{
 		Name: topology.KindTransit, Reconciler: r,
 		Owner:   func() client.Object { return &networkv1alpha1.ClusterNetwork{} },
@@ -66,7 +67,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Owner:   func() client.Object { return &corev1.Node{} },
 		Indexes: []kind.Index{{Object: &networkv1alpha1.NodeNetwork{}, Field: byTunnel, Values: indexByTunnel}},
 		Watches: []kind.Watch{
-			kind.Of(&networkv1alpha1.NodeNetwork{}, predicate.Funcs{UpdateFunc: nodeChanged}),
+			kind.Of(&networkv1alpha1.NodeNetwork{}, trigger.Changed(nodeChanged)),
 			kind.Of(&corev1.Node{}, predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, nodes.all, changed),
 			kind.On(&networkv1alpha1.NodeNetwork{}, nodes.rivals()),
@@ -217,17 +218,13 @@ func (r *Nodes) all(ctx context.Context, _ client.Object) (requests []reconcile.
 }
 
 // networkChanged passes changes of the zones, and of the networks that are in force.
-func networkChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.ClusterNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.ClusterNetwork)
-	return !ok || !ok2 || before.Generation != after.Generation || !facts.SameNetworks(before.Status.Networks, after.Status.Networks)
+func networkChanged(before, after *networkv1alpha1.ClusterNetwork) bool {
+	return before.Generation != after.Generation || !facts.SameNetworks(before.Status.Networks, after.Status.Networks)
 }
 
 // nodeChanged passes changes of a node's zone, addresses, chassis and tunnels.
-func nodeChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*networkv1alpha1.NodeNetwork)
-	after, ok2 := e.ObjectNew.(*networkv1alpha1.NodeNetwork)
-	return !ok || !ok2 || before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
+func nodeChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return before.Generation != after.Generation || before.Status.Chassis != after.Status.Chassis ||
 		before.Status.EncapIP != after.Status.EncapIP ||
 		!equality.Semantic.DeepEqual(before.Status.FurtherEncapIPs, after.Status.FurtherEncapIPs)
 }

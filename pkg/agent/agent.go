@@ -27,11 +27,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/addressprobe"
@@ -330,7 +328,7 @@ func (a *agent) register(r *node.Reconciler) error {
 		// depends on the operator's conditions.
 		For(&networkv1alpha1.NodeNetwork{}).
 		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{},
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: addressesChanged})).
+			builder.WithPredicates(trigger.Changed(addressesChanged))).
 		WatchesRawSource(a.trigger).
 		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
 		Complete(trigger.QuietConflicts(r))
@@ -353,12 +351,7 @@ func serve(mgr ctrl.Manager, h *attach.Handler, turns *cniserver.Turns, o Option
 }
 
 // addressesChanged reports whether an update changes the node's addresses. It filters out kubelet's heartbeats.
-func addressesChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*corev1.Node)
-	after, ok2 := e.ObjectNew.(*corev1.Node)
-	if !ok || !ok2 {
-		return true
-	}
+func addressesChanged(before, after *corev1.Node) bool {
 	was, errWas := desired.InternalIP(before)
 	is, errIs := desired.InternalIP(after)
 	return was != is || (errWas == nil) != (errIs == nil) || !slices.Equal(desired.InternalIPs(before), desired.InternalIPs(after))

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/loadbalancer"
+	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // The indexes that a Reader's cache must have.
@@ -156,11 +156,9 @@ func (r Reader) RequestExposed(ctx context.Context, _ client.Object) []reconcile
 
 // RangesChanged passes the events of IPPools that change the ranges that they keep from others.
 func RangesChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*networkv1alpha1.IPPool)
-		after, ok2 := e.ObjectNew.(*networkv1alpha1.IPPool)
-		return !ok || !ok2 || before.Generation != after.Generation || floating.Keeps(before) != floating.Keeps(after)
-	}}
+	return trigger.Changed(func(before, after *networkv1alpha1.IPPool) bool {
+		return before.Generation != after.Generation || floating.Keeps(before) != floating.Keeps(after)
+	})
 }
 
 // Request returns a request for each service that an option selects.

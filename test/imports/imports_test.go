@@ -66,7 +66,7 @@ var table = []rule{
 	{packages: "pkg/floating/placement", direct: append(below("pkg/floating", "apis"), "k8s.io/api", "k8s.io/apimachinery",
 		"k8s.io/component-helpers/scheduling/corev1", "k8s.io/klog/v2"),
 		never: append(append(below("controllers", "pkg/topology", "pkg/unit"), models...), append(clients, "os/exec")...)},
-	{packages: "pkg/balance", direct: append(below("pkg/facts", "pkg/floating", "pkg/loadbalancer", "apis"), machines...),
+	{packages: "pkg/balance", direct: append(below("pkg/facts", "pkg/floating", "pkg/loadbalancer", "pkg/trigger", "apis"), machines...),
 		never: below("controllers", "pkg/topology")},
 	{packages: "pkg/bgp", direct: append(below("pkg/facts", "pkg/loadbalancer", "apis"), "k8s.io/api", "k8s.io/apimachinery"),
 		never: append(append(slices.Clone(clients), below("pkg/ovn/nbdb", "pkg/topology", "pkg/unit")...), "os/exec")},

@@ -22,9 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -319,7 +317,7 @@ func (s *Services) Register(ctx context.Context, mgr ctrl.Manager) error {
 		Watches(&networkv1alpha1.IPPool{}, handler.EnqueueRequestsFromMapFunc(s.reader.RequestExposed),
 			builder.WithPredicates(balance.RangesChanged())).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOf),
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: endpointsChanged})).
+			builder.WithPredicates(trigger.Changed(endpointsChanged))).
 		Complete(s)
 }
 
@@ -342,9 +340,7 @@ func serviceOf(_ context.Context, object client.Object) []reconcile.Request {
 }
 
 // endpointsChanged reports whether an update changes what the agent keeps of a slice.
-func endpointsChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*discoveryv1.EndpointSlice)
-	after, ok2 := e.ObjectNew.(*discoveryv1.EndpointSlice)
-	return !ok || !ok2 || !reflect.DeepEqual(before.Endpoints, after.Endpoints) || !reflect.DeepEqual(before.Ports, after.Ports) ||
+func endpointsChanged(before, after *discoveryv1.EndpointSlice) bool {
+	return !reflect.DeepEqual(before.Endpoints, after.Endpoints) || !reflect.DeepEqual(before.Ports, after.Ports) ||
 		before.AddressType != after.AddressType || !maps.Equal(before.Labels, after.Labels)
 }

@@ -16,7 +16,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
@@ -179,7 +178,7 @@ func TestWhichChangesOfASliceCount(t *testing.T) {
 		}, true},
 	} {
 		after := make(c.change)
-		if counts := endpointsChanged(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); counts != c.counts {
+		if counts := endpointsChanged(before, after); counts != c.counts {
 			t.Errorf("%s: counts is %t", name, counts)
 		}
 	}
