@@ -134,7 +134,7 @@ func missingRole(err error) string {
 		return fmt.Sprintf("in Weft's namespace the Role weft-reader grants it: kubectl -n %s create rolebinding weft-readers "+
 			"--role=weft-reader --user=USER", namespace)
 	}
-	return "docs/user/operate.md, Rights, has the roles of each command"
+	return "docs/user/plugin.md, Rights, has the roles of each command"
 }
 
 // lacksWeft reports whether err means that the API server does not have Weft's kinds.

@@ -86,7 +86,7 @@ func TestCatalogueIsFresh(t *testing.T) {
 		"# Which metrics are there?\n\nThe operator serves its metrics at `:%d/metrics`, in a zone at `:%d/metrics`, "+
 			"an agent at `:%d/metrics`, the API of addresses at `:%d/metrics`.\n"+
 			"The metrics of Go and of controller-runtime are there too. Alerts that use them have "+
-			"[runbooks](../runbooks/README.md). What to watch: [operate.md](operate.md#metrics-and-alerts).\n\n"+
+			"[runbooks](../runbooks/README.md). What to watch: [monitoring.md](monitoring.md).\n\n"+
 			"This page is generated from the code: `go test ./pkg/metrics -run Catalogue -update`.\n\n",
 		ports.OperatorMetrics, ports.ZoneOperatorMetrics, ports.AgentMetrics, ports.APIMetrics)
 	for _, m := range catalogue() {

@@ -24,7 +24,7 @@ import (
 // system is Weft's namespace.
 const system = "weft-system"
 
-// The exit codes of docs/user/operate.md.
+// The exit codes of docs/user/plugin.md.
 const (
 	fine = iota
 	different

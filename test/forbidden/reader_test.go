@@ -154,7 +154,7 @@ func runningPod(t *testing.T, name string) {
 	}
 }
 
-// bindReader binds both parts of weft-reader to a user, as docs/user/operate.md describes, and returns when they are
+// bindReader binds both parts of weft-reader to a user, as docs/user/plugin.md describes, and returns when they are
 // in effect.
 func bindReader(t *testing.T, user string) {
 	t.Helper()
