@@ -60,6 +60,9 @@ func state(b *kindtest.Bed) string {
 	for _, item := range e.Status.Items {
 		words = append(words, fmt.Sprintf("%s=%s", item.EgressIP, item.Node))
 	}
+	for _, a := range e.Status.Held {
+		words = append(words, fmt.Sprintf("%s held", a))
+	}
 	for _, c := range e.Status.Conditions {
 		text := fmt.Sprintf("%s %s of generation %d %s: %s", c.Type, c.Status, c.ObservedGeneration, c.Reason, c.Message)
 		words = append(words, text)
@@ -119,6 +122,9 @@ func on(node string) func(*networkv1alpha1.EgressIP) {
 	}
 }
 
+// holding makes an EgressIP hold an address that no node carries.
+func holding(e *networkv1alpha1.EgressIP) { e.Status.Held = []networkv1alpha1.IP{"192.0.2.77"} }
+
 // keeping makes an EgressIP keep an address, which a node carries, or none if it is "".
 func keeping(node string) func(*networkv1alpha1.EgressIP) {
 	return func(e *networkv1alpha1.EgressIP) {
@@ -136,10 +142,28 @@ func TestReconcile(t *testing.T) {
 		assigned = "Normal EgressIPAssigned EgressIP out: node n1 carries 192.0.2.77"
 	)
 	rejected := &ovndb.RejectedError{Unit: out, Err: errors.New("constraint violation")}
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web"}}
-	service.CreationTimestamp = metav1.Unix(50, 0)
-	service.Spec.ClusterIPs, service.Spec.ExternalIPs = []string{"10.96.0.9"}, []string{"192.0.2.77"}
-	service.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+	service := func(created int64, change ...func(*corev1.Service)) *corev1.Service {
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web", CreationTimestamp: metav1.Unix(created, 0)}}
+		s.Spec.ClusterIPs, s.Spec.ExternalIPs = []string{"10.96.0.9"}, []string{"192.0.2.77"}
+		s.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+		for _, c := range change {
+			c(s)
+		}
+		return s
+	}
+	balanced := func(s *corev1.Service) { // by a controller that is not ours
+		s.Spec.Type, s.Spec.ExternalIPs = corev1.ServiceTypeLoadBalancer, nil
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.77"}}
+	}
+	given := func(s *corev1.Service) {
+		balanced(s)
+		s.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ServiceLoadBalancerReady}}
+	}
+	inForce := func(p *networkv1alpha1.IPPool) { p.Status.Ranges = []string{"192.0.2.77"} }
+	granted := func(e *networkv1alpha1.EgressIP) {
+		e.Name, e.UID, e.CreationTimestamp, e.Spec.EgressIPs = "younger", "uid-younger", metav1.Unix(150, 0), ips("192.0.2.99")
+		holding(e)
+	}
 	older := anEgressIP(ips("192.0.2.77"), func(e *networkv1alpha1.EgressIP) {
 		e.Name, e.UID, e.CreationTimestamp = "older", "uid-older", metav1.Unix(50, 0)
 	})
@@ -292,12 +316,34 @@ func TestReconcile(t *testing.T) {
 		},
 		"an address outside of the nodes' networks": trouble("198.51.100.7", "NotOnNodeNetwork",
 			"the address is in no network of the link to the outside of n1, n2"),
-		"a node's address":               trouble("192.0.2.1", "AddressInUse", "it belongs to node n1"),
-		"a router's address":             trouble("192.0.2.254", "AddressInUse", "it belongs to a router that node n1 sends to"),
-		"an address of pods":             trouble("10.244.0.7", "AddressInUse", "it is in the network of pods 10.244.0.0/16"),
-		"a cluster IP":                   trouble("10.96.0.7", "AddressInUse", "it is in the network of services 10.96.0.0/16"),
-		"an address of the join subnet":  trouble("100.64.0.7", "AddressInUse", "it is in the join subnet 100.64.0.0/16"),
-		"an address of an older service": trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it", service),
+		"a node's address":                trouble("192.0.2.1", "AddressInUse", "it belongs to node n1"),
+		"a router's address":              trouble("192.0.2.254", "AddressInUse", "it belongs to a router that node n1 sends to"),
+		"an address of pods":              trouble("10.244.0.7", "AddressInUse", "it is in the network of pods 10.244.0.0/16"),
+		"a cluster IP":                    trouble("10.96.0.7", "AddressInUse", "it is in the network of services 10.96.0.0/16"),
+		"an address of the join subnet":   trouble("100.64.0.7", "AddressInUse", "it is in the join subnet 100.64.0.0/16"),
+		"an address of an older service":  trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it", service(50)),
+		"an address of a younger service": trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it", service(150)),
+		"an address that a balancer has":  trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it", service(150, balanced)),
+		"a service that yields to a pool": despite(service(50), natPool(150, inForce)),
+		"a service that a pool yields to": trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it",
+			service(50, given), natPool(150, inForce)),
+		"a service that yields to another": despite(service(50), anEgressIP(nil, granted)),
+		"a balancer despite another": trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it",
+			service(50, balanced), anEgressIP(nil, granted)),
+		"an older service with a carried address": {
+			egressIP: anEgressIP(ips("192.0.2.77"), on("n2")), objects: []client.Object{service(50)}, state: "192.0.2.77=n2" + all,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@2"), Writes: written},
+		},
+		"an older service with a held address": {
+			egressIP: anEgressIP(ips("192.0.2.77"), holding), objects: []client.Object{service(50)}, state: "192.0.2.77=n1" + all,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written, Events: []string{assigned}},
+		},
+		"an older service with a kept address": {
+			egressIP: anEgressIP(ips("192.0.2.1"), keeping("n2")), objects: []client.Object{service(50)},
+			state: "192.0.2.77=n2 Assigned False of generation 5 AddressInUse: " + keeps,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@2"), Writes: written,
+				Events: []string{"Warning AddressInUse EgressIP out: " + keeps}},
+		},
 		"an address of an older LoadBalancerPool": trouble("192.0.2.77", "AddressInUse",
 			"it is in range 192.0.2.64-192.0.2.79 of LoadBalancerPool edge", balancers(50, metav1.ConditionTrue)),
 		"of an older refused LoadBalancerPool":     despite(balancers(50, metav1.ConditionFalse)),
@@ -338,6 +384,48 @@ func TestReconcile(t *testing.T) {
 			// A second reconciliation decides the same, writes nothing, and reports nothing again.
 			kindtest.Expect(t, kindtest.Outcome{Units: c.want.Units, Err: c.want.Err}, b.Reconcile("", "out"))
 		})
+	}
+}
+
+// An address that no node carries any more stays held, whatever the reason, until it is removed from the spec.
+func TestAnAddressStaysHeld(t *testing.T) {
+	e := anEgressIP(ips("192.0.2.77"), on("n1"))
+	objects := carriersOf(t, 1, 2)
+	b := newBed(t, nil, append(objects, e)...)
+	carries := func(yes bool) {
+		t.Helper()
+		for _, id := range []int{1, 2} {
+			node, _ := kindtest.Node(t, id, "46")
+			node = kindtest.Get(b, node)
+			if delete(node.Labels, networkv1alpha1.EgressAssignableLabel); yes {
+				node.Labels = map[string]string{networkv1alpha1.EgressAssignableLabel: ""}
+			}
+			b.Update(node)
+		}
+	}
+	pool := &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", CreationTimestamp: metav1.Unix(50, 0)}}
+	pool.Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"192.0.2.64/28"}
+	for _, step := range []struct {
+		name string
+		do   func()
+		want string
+	}{
+		{"a node carries it", func() {}, "192.0.2.77=n1"},
+		{"no node can", func() { carries(false) }, "192.0.2.77 held"},
+		{"an administrator's pool has it", func() { carries(true); b.Create(pool) }, "192.0.2.77 held"},
+		{"the pool is gone", func() { b.Delete(pool) }, "192.0.2.77=n1"},
+		{"no node can again", func() { carries(false) }, "192.0.2.77 held"},
+		{"the spec has another address", func() {
+			changed := kindtest.Get(b, e)
+			changed.Spec.EgressIPs = ips("192.0.2.78")
+			b.Update(changed)
+		}, "Assigned"},
+	} {
+		step.do()
+		b.Reconcile("", "out")
+		if have := state(b); !strings.HasPrefix(have, step.want) {
+			t.Errorf("%s: status %q, want %q", step.name, have, step.want)
+		}
 	}
 }
 

@@ -54,7 +54,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.every, kind.NetworksChanged()),
 			kind.Map(&networkv1alpha1.LoadBalancerPool{}, r.every, kind.BalancersChanged()),
 			kind.Map(&corev1.Service{}, r.On, trigger.Changed(addressesChanged)),
-			kind.Map(&networkv1alpha1.IPPool{}, r.every, balance.RangesChanged()),
+			kind.Map(&networkv1alpha1.IPPool{}, r.every, predicate.Or(balance.RangesChanged(), balance.InForceChanged())),
 			kind.Map(&networkv1alpha1.FloatingIP{}, r.waiting, released()),
 			kind.Map(&discoveryv1.EndpointSlice{}, r.every, predicate.NewPredicateFuncs(isOfAPIServer)),
 		}, append(kind.ProbeWatches(r.probing), kind.SelectionWatches(env.Client, r.selectors, lost)...)...),

@@ -14,6 +14,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
@@ -27,7 +28,13 @@ func isRefused(e *networkv1alpha1.EgressIP) bool {
 // next reply. Otherwise it would change with each attempt, and each write would cause the next attempt.
 func (r *Reconciler) record(ctx context.Context, e *networkv1alpha1.EgressIP, d decision, refused bool) error {
 	before := e.DeepCopy()
-	e.Status.Items = nil
+	e.Status.Items, e.Status.Held = nil, nil
+	for _, a := range facts.GrantedEgressAddresses(before) {
+		isAssigned := slices.ContainsFunc(d.assigned, func(assigned facts.Assignment) bool { return assigned.Address == a })
+		if !isAssigned && slices.Contains(e.Spec.EgressIPs, networkv1alpha1.EgressAddress(a.String())) {
+			e.Status.Held = append(e.Status.Held, networkv1alpha1.IP(a.String()))
+		}
+	}
 	for _, a := range d.assigned {
 		e.Status.Items = append(e.Status.Items,
 			networkv1alpha1.EgressIPStatusItem{EgressIP: networkv1alpha1.IP(a.Address.String()), Node: a.Node})
@@ -42,7 +49,7 @@ func (r *Reconciler) record(ctx context.Context, e *networkv1alpha1.EgressIP, d 
 	}
 	changed := !refused && meta.SetStatusCondition(&e.Status.Conditions, d.condition(e))
 	if slices.Equal(before.Status.Items, e.Status.Items) && slices.Equal(before.Status.Former, e.Status.Former) &&
-		slices.Equal(before.Status.Probing, e.Status.Probing) && !changed {
+		slices.Equal(before.Status.Held, e.Status.Held) && slices.Equal(before.Status.Probing, e.Status.Probing) && !changed {
 		return nil
 	}
 	// The resource version makes a write fail if its writer, such as a former leader, lacks the last decision.

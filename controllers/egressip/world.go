@@ -18,6 +18,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/addressprobe"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/loadbalancer"
@@ -37,6 +38,7 @@ type world struct {
 	plan      facts.Plan
 	hosts     []facts.HostAddress // of the API server
 	pools     floating.Translated
+	claims    balance.Claims // on addresses of Services
 	probes    addressprobe.Nodes
 	allSilent bool // no node that could carry addresses responds
 	zone      kind.Zone
@@ -71,7 +73,7 @@ func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 		if err := r.Floating.Load(ctx); err != nil {
 			return nil, err
 		}
-		w.pools = floating.NewTranslated(pools.Items, r.Floating.Book)
+		w.pools, w.claims = floating.NewTranslated(pools.Items, r.Floating.Book), balance.NewClaims(pools.Items, all.Items)
 	}
 	apiServers, err := r.apiServers(ctx)
 	if err != nil {
@@ -183,6 +185,11 @@ func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, add
 	if whose := w.ownerBalancing(e, address); whose != "" {
 		return whose, nil
 	}
+	return r.ownerService(ctx, address, w)
+}
+
+// ownerService returns the Service that has an address, or "". A Service that waits for the address does not have it.
+func (r *Reconciler) ownerService(ctx context.Context, address netip.Addr, w *world) (string, error) {
 	var services corev1.ServiceList
 	if err := r.Client.List(ctx, &services, client.MatchingFields{r.ServicesByAddress: address.String()}); err != nil {
 		return "", err
@@ -191,8 +198,7 @@ func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, add
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	for i := range services.Items {
-		// A user who may create services must not be able to take away an address that is carried.
-		if s := &services.Items[i]; !e.CreationTimestamp.Time.Before(s.CreationTimestamp.Time) {
+		if s := &services.Items[i]; w.claims.Owner(s, address) == "" {
 			return fmt.Sprintf("service %s/%s is balanced on it", s.Namespace, s.Name), nil
 		}
 	}

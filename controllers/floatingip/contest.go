@@ -1,7 +1,9 @@
 package floatingip
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 
@@ -33,21 +35,28 @@ func (r *Pools) egressIPs(ctx context.Context, pool *networkv1alpha1.IPPool) (ta
 	return taken, nil
 }
 
-// services returns the external IPs and load balancer addresses of the Services that take precedence over a pool. The
-// other Services yield to it.
-func (r *Pools) services(ctx context.Context, pool *networkv1alpha1.IPPool) (taken []floating.Taken, err error) {
+// services returns the addresses in the ranges of a pool that Services have. A Service that waits for an address does not have it.
+func (r *Pools) services(ctx context.Context, pool floating.Pool) (taken []floating.Taken, err error) {
 	var all corev1.ServiceList
-	if err := r.Client.List(ctx, &all, client.MatchingFields{balance.ByExposed: "true"},
-		client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	var pools networkv1alpha1.IPPoolList
+	var egressIPs networkv1alpha1.EgressIPList
+	if err := errors.Join(r.Client.List(ctx, &all, client.MatchingFields{balance.ByExposed: "true"}, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &egressIPs, client.UnsafeDisableDeepCopy)); err != nil { // they are only read
 		return nil, err
 	}
+	claims := balance.NewClaims(pools.Items, egressIPs.Items)
 	for i := range all.Items {
-		if s := &all.Items[i]; floating.Precedes(s.CreationTimestamp, pool) {
-			for _, a := range facts.ExternalAddresses(s) {
+		s := &all.Items[i]
+		for _, a := range facts.ExternalAddresses(s) {
+			if _, has := pool.SegmentOf(a); has && claims.Owner(s, a) == "" {
 				taken = append(taken, takenBy(a, "Service "+s.Namespace+"/"+s.Name))
 			}
 		}
 	}
+	slices.SortFunc(taken, func(a, b floating.Taken) int { // the message must be the same each time
+		return cmp.Or(cmp.Compare(a.Of, b.Of), a.First.Compare(b.First))
+	})
 	return taken, nil
 }
 

@@ -81,14 +81,18 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err := r.keepSize(ctx, read.Without(skipped)); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.report(ctx, &pool, skipped, networkv1alpha1.ReasonAsExpected,
+	return ctrl.Result{}, r.report(ctx, &pool, read.Texts(), skipped, networkv1alpha1.ReasonAsExpected,
 		"pods can get addresses of the pool"+describe(read, taken)+r.Floating.Book.ReservedOutside(read))
 }
 
-// refuse leaves a pool that gives no new addresses. Pods keep the addresses that they have.
+// refuse leaves a pool that gives no new addresses. Pods keep the addresses that they have, and the former ranges stay in force.
 func (r *Pools) refuse(ctx context.Context, pool *networkv1alpha1.IPPool, read floating.Pool, why *floating.RefusedError) error {
 	r.set(read, why.Message)
-	return r.report(ctx, pool, nil, why.Reason, why.Message)
+	inForce := floating.Ranges(pool)
+	if len(inForce) == 0 { // an older operator accepted it, or the status was lost
+		inForce = r.Floating.Book.RangesInUse(pool.Name)
+	}
+	return r.report(ctx, pool, inForce, nil, why.Reason, why.Message)
 }
 
 // set records the pool.
@@ -184,7 +188,7 @@ func (r *Pools) outside(ctx context.Context, pool *networkv1alpha1.IPPool, read 
 	if err != nil {
 		return nil, err
 	}
-	services, err := r.services(ctx, pool)
+	services, err := r.services(ctx, read)
 	if err != nil {
 		return nil, err
 	}
@@ -286,12 +290,12 @@ func (r *Pools) keepSize(ctx context.Context, read floating.Pool) error {
 	return nil
 }
 
-// report writes the status if it differs.
+// report writes the status if it differs. inForce are the ranges in force.
 func (r *Pools) report(
-	ctx context.Context, pool *networkv1alpha1.IPPool, skipped []networkv1alpha1.AddressRange, reason, message string,
+	ctx context.Context, pool *networkv1alpha1.IPPool, inForce []string, skipped []networkv1alpha1.AddressRange, reason, message string,
 ) error {
 	before := pool.DeepCopy()
-	pool.Status.Skipped = nil
+	pool.Status.Ranges, pool.Status.Skipped = inForce, nil
 	for _, s := range skipped {
 		pool.Status.Skipped = append(pool.Status.Skipped, s.String())
 	}
@@ -306,9 +310,14 @@ func (r *Pools) report(
 	if equality.Semantic.DeepEqual(before.Status, pool.Status) {
 		return nil
 	}
+	// With the resource version, a decision that does not know the ranges in force yet is not written, but made again.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, pool, patch); err != nil {
+		return client.IgnoreNotFound(err)
+	}
 	had := meta.FindStatusCondition(before.Status.Conditions, networkv1alpha1.ConditionReady)
 	if ready.Status != metav1.ConditionTrue && (had == nil || had.Message != ready.Message) {
 		r.Events.Eventf(pool, nil, corev1.EventTypeWarning, reason, "ReconcileIPPool", "%s", ready.Message)
 	}
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, pool, client.MergeFrom(before)))
+	return nil
 }

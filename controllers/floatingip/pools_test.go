@@ -2,6 +2,7 @@ package floatingip
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,7 +39,8 @@ func ready(b *kindtest.Bed) string {
 	return text
 }
 
-// Of a NAT pool and another object with one of its addresses, the younger one yields. The pool's condition names both.
+// Of a NAT pool and an EgressIP or a LoadBalancerPool with one of its addresses, the younger one yields. A Service with such an address
+// yields only at an address that the pool has in force. The pool's condition names both.
 func TestPoolsAndOtherObjects(t *testing.T) {
 	egress := func(second int64, addresses ...networkv1alpha1.EgressAddress) client.Object {
 		e := &networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: "out", CreationTimestamp: metav1.Unix(second, 0)}}
@@ -80,9 +82,9 @@ func TestPoolsAndOtherObjects(t *testing.T) {
 		"an EgressIP of the same second":       {egress(100, "2001:db8::12"), six + "2001:db8::12 of EgressIP out"},
 		"a younger EgressIP":                   {egress(150, "192.0.2.12"), inForce},
 		"an external IP of an older Service":   {service(50, external), six + "2001:db8::15 of Service demo/shop"},
+		"an external IP of a younger Service":  {service(150, external), six + "2001:db8::15 of Service demo/shop"},
 		"a balancer of an older Service":       {service(50, balanced), four + "192.0.2.15 of Service demo/shop"},
-		"a Service of the same second":         {service(100, balanced), four + "192.0.2.15 of Service demo/shop"},
-		"a load balancer of a younger Service": {service(150, balanced), inForce},
+		"a load balancer of a younger Service": {service(150, balanced), four + "192.0.2.15 of Service demo/shop"},
 		"an older LoadBalancerPool":            {balancers(50), four + "192.0.2.16-192.0.2.31 of LoadBalancerPool edge"},
 		"an older refused LoadBalancerPool":    {balancers(50, refused), inForce},
 		"an older refused LoadBalancerPool in use": {balancers(50, refused, func(p *networkv1alpha1.LoadBalancerPool) { p.Status.Used = 1 }),
@@ -107,6 +109,55 @@ func TestPoolsAndOtherObjects(t *testing.T) {
 				t.Errorf("a second reconciliation writes %v", have.Writes)
 			}
 		})
+	}
+}
+
+// The ranges in force are the ranges of the last accepted spec. In them, no Service makes the pool not ready, nor another pool.
+func TestRangesInForce(t *testing.T) {
+	const former, wider = "192.0.2.10-192.0.2.19", "192.0.2.10-192.0.2.29"
+	pool := aPool(networkv1alpha1.LocationNAT, former)
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop", CreationTimestamp: metav1.Unix(50, 0)}}
+	s.Spec.ClusterIPs, s.Spec.Ports = []string{"10.96.0.9"}, []corev1.ServicePort{{Port: 80}}
+	b := kindtest.New(t, Kinds, KindIPPool, nil, kindtest.ClusterNetwork("46"), pool, s,
+		anAddress("192.0.2.11", "db", "uid-db", nil))
+	for _, step := range []struct {
+		name, externalIP, ranges string
+		want                     string // <status> <reason>
+		inForce                  []string
+	}{
+		{"a new pool", "", former, "True AsExpected", []string{former}},
+		{"an external IP in its ranges", "192.0.2.15", former, "True AsExpected", []string{former}},
+		{"an external IP beside them", "192.0.2.25", former, "True AsExpected", []string{former}},
+		{"a range with the external IP", "192.0.2.25", wider, "False RangeOverlaps", []string{former}},
+		{"the Service lets go", "", wider, "True AsExpected", []string{wider}},
+		{"the external IP comes back", "192.0.2.25", wider, "True AsExpected", []string{wider}},
+		{"a range without an address in use", "192.0.2.25", "192.0.2.12-192.0.2.19", "False RangeInUse", []string{wider}},
+		{"a range of the cluster", "192.0.2.25", "10.244.0.0/24", "False RangeOverlaps", []string{wider}},
+		{"the former range", "192.0.2.25", former, "True AsExpected", []string{former}},
+	} {
+		changed, service := kindtest.Get(b, aPool("")), kindtest.Get(b, s)
+		if changed.Spec.Ranges[0].Addresses != step.ranges {
+			changed.Generation++
+		}
+		changed.Spec.Ranges[0].Addresses, service.Spec.ExternalIPs = step.ranges, nil
+		if step.externalIP != "" {
+			service.Spec.ExternalIPs = []string{step.externalIP}
+		}
+		b.Update(changed)
+		b.Update(service)
+		if have := b.Reconcile("", "web"); have.Err != "" {
+			t.Fatal(have.Err)
+		}
+		if have := ready(b); !strings.HasPrefix(have, step.want) || step.want == "False RangeOverlaps" && step.ranges == wider &&
+			!strings.Contains(have, "192.0.2.25 of Service demo/shop") {
+			t.Errorf("%s: condition %q, want %s", step.name, have, step.want)
+		}
+		if have := kindtest.Get(b, aPool("")).Status.Ranges; !slices.Equal(have, step.inForce) {
+			t.Errorf("%s: %v is in force, want %v", step.name, have, step.inForce)
+		}
+		if have := b.Reconcile("", "web"); len(have.Writes) > 0 {
+			t.Errorf("%s: a second reconciliation writes %v", step.name, have.Writes)
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/trigger"
@@ -67,7 +68,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Watches: append([]kind.Watch{
 			kind.Of(&networkv1alpha1.IPPool{}, trigger.SpecChanged()),
 			kind.On(&networkv1alpha1.IPPool{}, handler.Funcs{UpdateFunc: pools.reported}),
-			kind.Map(&networkv1alpha1.IPPool{}, pools.others, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.IPPool{}, pools.others, predicate.Or(trigger.SpecChanged(), balance.InForceChanged())),
 			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all, predicate.And(trigger.SpecChanged(), trigger.Changed(subnetsChanged))),
 			kind.Map(&networkv1alpha1.Network{}, pools.all, trigger.SpecChanged()),

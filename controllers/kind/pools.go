@@ -30,6 +30,7 @@ func BalancersChanged() predicate.Predicate {
 // EgressAddressesChanged passes the events of EgressIPs that change the addresses that they keep from others.
 func EgressAddressesChanged() predicate.Predicate {
 	return trigger.Changed(func(before, after *networkv1alpha1.EgressIP) bool {
-		return !slices.Equal(facts.EgressAddressesInUse(before), facts.EgressAddressesInUse(after))
+		return !slices.Equal(facts.EgressAddressesInUse(before), facts.EgressAddressesInUse(after)) ||
+			!slices.Equal(facts.GrantedEgressAddresses(before), facts.GrantedEgressAddresses(after))
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/loadbalancer"
@@ -22,11 +23,15 @@ import (
 // for every Service, which keeps what it has.
 func (r *Allocator) book(ctx context.Context, s *corev1.Service, written map[types.NamespacedName]given) (loadbalancer.Book, error) {
 	var list corev1.ServiceList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	var pools networkv1alpha1.IPPoolList
+	var egressIPs networkv1alpha1.EgressIPList
+	if err := errors.Join(r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy), r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &egressIPs, client.UnsafeDisableDeepCopy)); err != nil { // they are only read
 		return nil, err
 	}
+	claims := balance.NewClaims(pools.Items, egressIPs.Items)
 	book := loadbalancer.Book{}
-	if err := errors.Join(r.addPods(ctx, book), r.addAttachments(ctx, book)); err != nil {
+	if err := errors.Join(r.addPods(ctx, pools.Items, book), r.addAttachments(ctx, book)); err != nil {
 		return nil, err
 	}
 	for i := range list.Items {
@@ -38,7 +43,7 @@ func (r *Allocator) book(ctx context.Context, s *corev1.Service, written map[typ
 		use := loadbalancer.Use{Of: "service " + name.String()}
 		balancing := loadbalancer.AddressesOf(other)
 		for _, a := range facts.ExternalAddresses(other) {
-			if !slices.Contains(balancing, a) { // an external IP is never shared, and takes no address away
+			if !slices.Contains(balancing, a) && claims.Owner(other, a) == "" { // an external IP is never shared, and takes no address away
 				book[a] = append(book[a], loadbalancer.Use{Of: use.Of, Younger: true})
 			}
 		}
@@ -59,13 +64,9 @@ func (r *Allocator) book(ctx context.Context, s *corev1.Service, written map[typ
 
 // addPods adds the addresses that workloads have of IPPools on a segment of the data centre. A Service keeps an address that it has,
 // because such a pool skips it.
-func (r *Allocator) addPods(ctx context.Context, to loadbalancer.Book) error {
-	var pools networkv1alpha1.IPPoolList
-	if err := r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil { // they are only read
-		return err
-	}
-	for i := range pools.Items {
-		pool := &pools.Items[i]
+func (r *Allocator) addPods(ctx context.Context, pools []networkv1alpha1.IPPool, to loadbalancer.Book) error {
+	for i := range pools {
+		pool := &pools[i]
 		if pool.Spec.Location != networkv1alpha1.LocationUnderlay {
 			continue
 		}

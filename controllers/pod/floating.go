@@ -56,12 +56,29 @@ func (r *Reconciler) giveFloating(ctx context.Context, p *request) (g given, err
 	if err := r.reclaim(ctx, p, on); err != nil {
 		return g, err
 	}
-	_, err = r.Floating.Claim(ctx, p.pod, on, had.Floating)
-	if errors.As(err, new(*floating.UnavailableError)) {
+	claim := func() error {
+		_, err := r.Floating.Claim(ctx, p.pod, on, had.Floating)
+		if gone := r.goneWithPool(p); err == nil && gone != "" && !runs {
+			return &floating.UnavailableError{Pool: gone, Reason: "there is no IPPool of this name"}
+		}
+		return err
+	}
+	if err = claim(); errors.As(err, new(*floating.UnavailableError)) {
 		r.state.waiters.Wait(p.name, kind.Awaited{Pool: p.pool})
-		_, err = r.Floating.Claim(ctx, p.pod, on, had.Floating)
+		err = claim()
 	}
 	return r.held(p, had), err
+}
+
+// goneWithPool returns the pool of an address of a pod that was deleted, or "". Without the pool it is not known where the address lives,
+// so that a pod without an interface waits. The pool enqueues the pod.
+func (r *Reconciler) goneWithPool(p *request) string {
+	for _, f := range r.Floating.Book.Of(p.pod.UID) {
+		if _, _, known := r.Floating.Book.Pool(f.Spec.Pool); !known {
+			return f.Spec.Pool
+		}
+	}
+	return ""
 }
 
 // unnamed returns the floating addresses at a pod's port whose FloatingIPs do not name the pod, because a person removed their holder.

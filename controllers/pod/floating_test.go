@@ -230,3 +230,30 @@ func TestTranslationWhoseHolderAPersonRemoved(t *testing.T) {
 		})
 	}
 }
+
+// A pod without an interface that has an address of a pool that was deleted waits for the pool, because the address may be one of its
+// interface. With an interface, it goes on without a translation.
+func TestAPodWaitsForTheDeletedPoolOfItsAddress(t *testing.T) {
+	pod := aPod(annotated(networkv1alpha1.IPPoolAnnotation, "web"))
+	b := newBed(t, onNode("10.244.0.0/24"), pod, heldByWeb("10.244.200.1", "web"))
+	for range 2 {
+		have := b.Reconcile("demo", "web")
+		if have.Err != "" || len(have.Units[web]) > 0 {
+			t.Fatalf("without the pool, the pod gets a port: %+v", have)
+		}
+		if text := fmt.Sprint(kindtest.Get(b, pod).Status.Conditions); !strings.Contains(text, "IPPool web: there is no IPPool of this name") {
+			t.Fatalf("conditions %s", text)
+		}
+	}
+	b = newBed(t, onNode("10.244.0.0/24"), pod, heldByWeb("10.244.200.1", "web"), poolOf("web", networkv1alpha1.LocationOverlay, "10.244.200.1"))
+	lines := fmt.Sprint(b.Reconcile("demo", "web").Units[web])
+	if !strings.Contains(lines, "10.244.200.1") {
+		t.Errorf("with the pool, the pod's unit is %s", lines)
+	}
+
+	b = newBed(t, onNode("10.244.0.0/24"), aPod(annotated(networkv1alpha1.IPPoolAnnotation, "edge")), heldByWeb("192.0.2.64", "edge"))
+	b.Database.ExistingPorts = []*nbdb.LogicalSwitchPort{existing()}
+	if lines := fmt.Sprint(b.Reconcile("demo", "web").Units[web]); !strings.Contains(lines, v4) || strings.Contains(lines, "192.0.2.64") {
+		t.Errorf("the unit of a pod with an interface is %s", lines)
+	}
+}

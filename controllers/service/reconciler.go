@@ -73,11 +73,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	pooled, conflicts, err := r.reader().Yield(ctx, &service, &parsed) // first, because it names the Service that has a cluster IP
+	yielded, conflicts, err := r.reader().Yield(ctx, &service, &parsed) // first, because it names the Service that has a cluster IP
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	refused := append(parsed.Refuse(&service, table), pooled...)
+	refused := append(parsed.Refuse(&service, table), yielded...)
 	applied := r.Database.Apply(ctx, topology.ServiceUnit(parsed))
 	if applied == nil {
 		r.latency.applied(req.NamespacedName, endpoints)
@@ -87,7 +87,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		errors.Join(ovndb.IgnorePending(applied), r.reportLacks(ctx, &service, lacks{refused, conflicts}))
 }
 
-func (r *Reconciler) reader() balance.Reader { return balance.Reader{Reader: r.Client} }
+func (r *Reconciler) reader() balance.Reader {
+	return balance.Reader{Reader: r.Client, EgressIPs: true}
+}
 
 // nodes lists the nodes on which a service's balancers may differ, sorted by name.
 func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service, endpoints []discoveryv1.EndpointSlice) (

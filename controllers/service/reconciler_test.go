@@ -150,11 +150,26 @@ func TestReconcile(t *testing.T) {
 	createdAt := func(second int64) func(*corev1.Service) {
 		return func(s *corev1.Service) { s.CreationTimestamp = metav1.Unix(second, 0) }
 	}
-	natPool := func(created int64) *networkv1alpha1.IPPool {
+	external := func(address string) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Spec.ExternalIPs = []string{address} }
+	}
+	natPool := func(created int64, inForce ...string) *networkv1alpha1.IPPool {
 		p := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", CreationTimestamp: metav1.Unix(created, 0)}}
 		p.Spec.Location, p.Spec.Ranges = networkv1alpha1.LocationNAT, []networkv1alpha1.IPPoolRange{{Addresses: "192.0.2.70-192.0.2.79"}}
+		p.Status.Ranges = inForce
 		return p
 	}
+	egress := func(name string, change func(*networkv1alpha1.EgressIPStatus)) *networkv1alpha1.EgressIP {
+		e := &networkv1alpha1.EgressIP{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(300, 0)}}
+		e.Spec.EgressIPs = []networkv1alpha1.EgressAddress{"192.0.2.71"}
+		change(&e.Status)
+		return e
+	}
+	carried := func(s *networkv1alpha1.EgressIPStatus) {
+		s.Items = []networkv1alpha1.EgressIPStatusItem{{EgressIP: "192.0.2.71", Node: "n1"}}
+	}
+	held := func(s *networkv1alpha1.EgressIPStatus) { s.Held = []networkv1alpha1.IP{"192.0.2.71"} }
+	former := func(s *networkv1alpha1.EgressIPStatus) { s.Former = []networkv1alpha1.IP{"192.0.2.71"} }
 	notReady, ending := aSlice("web-1", "10.244.0.3", "10.244.0.4", "10.244.0.5"), aSlice("web-1", "10.244.0.3")
 	notReady.Endpoints[1].Conditions.Ready = new(false)
 	ending.Endpoints[0].Conditions = discoveryv1.EndpointConditions{
@@ -168,13 +183,35 @@ func TestReconcile(t *testing.T) {
 	local := names.BackendsVariable("demo", "web", "TCP", 80, "IPv4", "local")
 	rejected := &ovndb.RejectedError{Unit: web, Err: errors.New("constraint violation")}
 
-	for name, c := range map[string]struct {
+	refusedPool := natPool(300, "192.0.2.71")
+	refusedPool.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionFalse}}
+	type test struct {
 		objects []client.Object
 		fails   error // of the database
 		want    kindtest.Outcome
 		// condition, if set, is the expected ServiceAddressesReady: "<status> <reason>: <message>".
 		condition string
-	}{
+	}
+	// refused is the test of an external IP that another object has, kept of an external IP that no other object has.
+	refused := func(by string, objects ...client.Object) test {
+		message := "TCP 192.0.2.71:80 is reserved for " + by
+		return test{
+			objects: append(objects, aService(v4, external("192.0.2.71"), createdAt(200))),
+			want: kindtest.Outcome{
+				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:80:"), refuse4),
+				Events: []string{"Warning ReservedDestination Service demo/web: " + message},
+				Writes: []string{"patch status Service demo/web"},
+			},
+			condition: "False Reserved: " + message,
+		}
+	}
+	kept := func(objects ...client.Object) test {
+		return test{
+			objects: append(objects, aService(v4, external("192.0.2.71"), createdAt(200))),
+			want:    kindtest.Outcome{Units: applied(balancer("TCP", "cluster", "10.96.0.10:80: 192.0.2.71:80:"), refuse4)},
+		}
+	}
+	for name, c := range map[string]test{
 		"IPv4": {
 			objects: []client.Object{aService(v4),
 				aSlice("web-2", "10.244.1.3", "10.244.0.3"), aSlice("web-1", "10.244.0.3"), foreign},
@@ -429,8 +466,17 @@ func TestReconcile(t *testing.T) {
 			},
 			condition: "False Reserved: " + inServices,
 		},
-		"addresses of an older NAT pool": {
-			objects: []client.Object{natPool(100), aService(v4, loadBalancer("192.0.2.71", "192.0.2.81"), createdAt(200))},
+		"an external IP that a younger NAT pool has in force": refused("IPPool edge", natPool(300, "192.0.2.70-192.0.2.72")),
+		"an external IP that a refused NAT pool has in force": refused("IPPool edge", refusedPool),
+		"an external IP that an older NAT pool claims":        kept(natPool(100)),
+		"an external IP that a NAT pool had before":           kept(natPool(100, "192.0.2.72")),
+		"an external IP that an EgressIP was granted":         refused("EgressIP out", egress("out", carried)),
+		"an external IP that no node carries for a moment":    refused("EgressIP out", egress("out", held)),
+		"an external IP that an EgressIP keeps":               refused("EgressIP out", egress("out", former)),
+		"an external IP of two EgressIPs":                     refused("EgressIP a", egress("out", held), egress("a", carried)),
+		"an external IP that an EgressIP requests":            kept(egress("out", func(*networkv1alpha1.EgressIPStatus) {})),
+		"addresses that a NAT pool has in force": {
+			objects: []client.Object{natPool(100, "192.0.2.70-192.0.2.79"), aService(v4, loadBalancer("192.0.2.71", "192.0.2.81"), createdAt(200))},
 			want: kindtest.Outcome{
 				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:80: 192.0.2.81:80:"), refuse4),
 				Events: []string{"Warning ReservedDestination Service demo/web: TCP 192.0.2.71:80 is reserved for IPPool edge"},
@@ -438,20 +484,9 @@ func TestReconcile(t *testing.T) {
 			},
 			condition: "False Reserved: TCP 192.0.2.71:80 is reserved for IPPool edge",
 		},
-		"an external IP of an older NAT pool": {
-			objects: []client.Object{natPool(100), aService(v4, createdAt(200), func(s *corev1.Service) {
-				s.Spec.ExternalIPs = []string{"192.0.2.71"}
-			})},
-			want: kindtest.Outcome{
-				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:80:"), refuse4),
-				Events: []string{"Warning ReservedDestination Service demo/web: TCP 192.0.2.71:80 is reserved for IPPool edge"},
-				Writes: []string{"patch status Service demo/web"},
-			},
-			condition: "False Reserved: TCP 192.0.2.71:80 is reserved for IPPool edge",
-		},
-		"an address of a younger NAT pool": {
-			objects: []client.Object{natPool(200), aService(v4, loadBalancer("192.0.2.81"), createdAt(200))},
-			want:    kindtest.Outcome{Units: applied(balancer("TCP", "cluster", "10.96.0.10:80: 192.0.2.81:80:"), refuse4)},
+		"an address of a load balancer that an EgressIP was granted": {
+			objects: []client.Object{egress("out", carried), aService(v4, loadBalancer("192.0.2.71"))},
+			want:    kindtest.Outcome{Units: applied(balancer("TCP", "cluster", "10.96.0.10:80: 192.0.2.71:80:"), refuse4)},
 		},
 		"a reserved port that was given up": {
 			objects: []client.Object{aService(v4, func(s *corev1.Service) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -33,8 +34,8 @@ func (r *Reconciler) At(ctx context.Context, addresses []netip.Addr) (requests [
 	return requests
 }
 
-// owners enqueues the services that have an address which a Node or NodeNetwork gained or lost.
-func (r *Reconciler) owners() handler.Funcs {
+// owners enqueues the services that have an address which an object gained or lost. of returns the addresses of an object.
+func (r *Reconciler) owners(of func(metav1.Object) []netip.Addr) handler.Funcs {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, q queue, addresses []netip.Addr) {
 		for _, request := range r.At(ctx, addresses) {
@@ -42,18 +43,22 @@ func (r *Reconciler) owners() handler.Funcs {
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			enqueue(ctx, q, facts.NodeAddresses(e.Object))
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			enqueue(ctx, q, facts.NodeAddresses(e.Object))
-		},
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, of(e.Object)) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, of(e.Object)) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if before, after := facts.NodeAddresses(e.ObjectOld), facts.NodeAddresses(e.ObjectNew); !slices.Equal(before, after) {
+			if before, after := of(e.ObjectOld), of(e.ObjectNew); !slices.Equal(before, after) {
 				enqueue(ctx, q, append(before, after...))
 			}
 		},
 	}
+}
+
+// grantedAddresses returns the addresses that an EgressIP was granted.
+func grantedAddresses(o metav1.Object) []netip.Addr {
+	if e, ok := o.(*networkv1alpha1.EgressIP); ok {
+		return facts.GrantedEgressAddresses(e)
+	}
+	return nil
 }
 
 // reservedChanged passes updates of the ClusterNetwork that change the reservations.

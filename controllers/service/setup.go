@@ -62,6 +62,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			{Object: &corev1.Service{}, Field: balance.ByAddress, Values: balance.IndexByAddress},
 			{Object: &corev1.Service{}, Field: ByNodes, Values: IndexByNodes},
 			{Object: &corev1.Service{}, Field: balance.ByExposed, Values: balance.IndexByExposed},
+			{Object: &networkv1alpha1.EgressIP{}, Field: balance.ByGranted, Values: balance.IndexByGranted},
 		},
 		Watches: r.watches(),
 	}}
@@ -73,10 +74,11 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.Of(&corev1.Service{}, changed),
 		kind.Map(&corev1.Service{}, r.reader().RequestSharing, changed),
 		kind.Map(&discoveryv1.EndpointSlice{}, r.reader().RequestExposed, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
-		kind.On(&corev1.Node{}, r.owners()),
-		kind.On(&networkv1alpha1.NodeNetwork{}, r.owners()),
+		kind.On(&corev1.Node{}, r.owners(facts.NodeAddresses)),
+		kind.On(&networkv1alpha1.NodeNetwork{}, r.owners(facts.NodeAddresses)),
+		kind.On(&networkv1alpha1.EgressIP{}, r.owners(grantedAddresses)),
 		kind.Map(&networkv1alpha1.ClusterNetwork{}, r.reader().RequestExposed, trigger.Changed(reservedChanged)),
-		kind.Map(&networkv1alpha1.IPPool{}, r.reader().RequestExposed, balance.RangesChanged()),
+		kind.Map(&networkv1alpha1.IPPool{}, r.reader().RequestExposed, balance.InForceChanged()),
 		kind.Map(&networkv1alpha1.BGPPeer{}, r.reader().RequestExposed, predicate.GenerationChangedPredicate{}),
 		kind.Map(&networkv1alpha1.ExternalRoute{}, r.reader().RequestExposed, trigger.Changed(hopsChanged)),
 		// A slice that moves to another service concerns both services.

@@ -13,13 +13,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
-	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
@@ -29,6 +29,8 @@ const (
 	ByService = "metadata.labels." + discoveryv1.LabelServiceName
 	// ByAddress indexes Services by the addresses that they are balanced on.
 	ByAddress = "balanced.addresses"
+	// ByGranted indexes EgressIPs by the addresses that they were granted.
+	ByGranted = "granted.addresses"
 	// ByExposed indexes, as "true", the Services that have an address or port outside the cluster's own networks.
 	ByExposed = "balanced.exposed"
 )
@@ -62,8 +64,22 @@ func IndexByExposed(o client.Object) []string {
 	return nil
 }
 
+// IndexByGranted is the function of the index ByGranted.
+func IndexByGranted(o client.Object) (texts []string) {
+	if e, ok := o.(*networkv1alpha1.EgressIP); ok {
+		for _, a := range facts.GrantedEgressAddresses(e) {
+			texts = append(texts, a.String())
+		}
+	}
+	return texts
+}
+
 // Reader reads Services from a cache with the indexes of this package.
-type Reader struct{ client.Reader }
+type Reader struct {
+	client.Reader
+	// EgressIPs means that the cache has EgressIPs, with the index ByGranted. Agents' caches have none.
+	EgressIPs bool
+}
 
 // Endpoints lists the slices of a service, sorted by name, including mirrors of an old Endpoints object. They must not be changed.
 func (r Reader) Endpoints(ctx context.Context, service *corev1.Service) ([]discoveryv1.EndpointSlice, error) {
@@ -77,10 +93,10 @@ func (r Reader) Endpoints(ctx context.Context, service *corev1.Service) ([]disco
 	return list.Items, err
 }
 
-// Yield removes from a service, as facts.ParseService has read it, the addresses that belong to an IPPool or to another
+// Yield removes from a service, as facts.ParseService has read it, the addresses that belong to an IPPool, an EgressIP or another
 // service. refused and conflicts have a sentence for each, which names the owner.
 func (r Reader) Yield(ctx context.Context, service *corev1.Service, parsed *facts.Service) (refused, conflicts []string, err error) {
-	pools, err := r.pools(ctx, service)
+	claims, err := r.claims(ctx, service)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,29 +104,31 @@ func (r Reader) Yield(ctx context.Context, service *corev1.Service, parsed *fact
 	if err != nil {
 		return nil, nil, err
 	}
-	return parsed.YieldToPools(service, pools), parsed.Yield(service, others), nil
+	yields := parsed.YieldTo(service, func(a netip.Addr) string { return claims.Owner(service, a) })
+	return yields, parsed.Yield(service, others), nil
 }
 
-// pools finds the addresses of NAT pools for a service that has external addresses. Other services cost no read.
-func (r Reader) pools(ctx context.Context, service *corev1.Service) (func(netip.Addr) string, error) {
+// claims reads the claims on the addresses of a service. A service without external addresses costs no read.
+func (r Reader) claims(ctx context.Context, service *corev1.Service) (c Claims, err error) {
 	if len(facts.ExternalAddresses(service)) == 0 {
-		return func(netip.Addr) string { return "" }, nil
+		return Claims{}, nil
 	}
-	var all networkv1alpha1.IPPoolList
-	if err := r.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
-		return nil, err
+	var pools networkv1alpha1.IPPoolList
+	if err := r.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+		return Claims{}, err
 	}
-	pools := floating.NewTranslated(all.Items, nil)
-	var given []netip.Addr // by a LoadBalancerPool, before the IPPool had them
-	if loadbalancer.IsOurs(service) {
-		given = loadbalancer.AddressesOf(service)
-	}
-	return func(a netip.Addr) string {
-		if slices.Contains(given, a) {
-			return ""
+	var granted []networkv1alpha1.EgressIP
+	for _, a := range facts.ExternalIPs(service) {
+		if !r.EgressIPs {
+			break
 		}
-		return pools.Owner(a, service.CreationTimestamp)
-	}, nil
+		var list networkv1alpha1.EgressIPList
+		if err := r.List(ctx, &list, client.MatchingFields{ByGranted: a.String()}, client.UnsafeDisableDeepCopy); err != nil {
+			return Claims{}, err
+		}
+		granted = append(granted, list.Items...)
+	}
+	return NewClaims(pools.Items, granted), nil
 }
 
 // Sharing lists the other services that have an address of a service, without duplicates. They must not be changed.
@@ -154,7 +172,22 @@ func (r Reader) RequestExposed(ctx context.Context, _ client.Object) []reconcile
 	return r.Request(ctx, client.MatchingFields{ByExposed: "true"})
 }
 
-// RangesChanged passes the events of IPPools that change the ranges that they keep from others.
+// InForceChanged passes the events of NAT pools that change their ranges in force, to which Services yield.
+func InForceChanged() predicate.Predicate {
+	inForce := func(o client.Object) floating.InForce {
+		if pool, ok := o.(*networkv1alpha1.IPPool); ok {
+			return floating.NewInForce([]networkv1alpha1.IPPool{*pool})
+		}
+		return nil
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return len(inForce(e.Object)) > 0 },
+		DeleteFunc: func(e event.DeleteEvent) bool { return len(inForce(e.Object)) > 0 },
+		UpdateFunc: func(e event.UpdateEvent) bool { return !slices.Equal(inForce(e.ObjectOld), inForce(e.ObjectNew)) },
+	}
+}
+
+// RangesChanged passes the events of IPPools that change the ranges that they keep from objects other than Services.
 func RangesChanged() predicate.Predicate {
 	return trigger.Changed(func(before, after *networkv1alpha1.IPPool) bool {
 		return before.Generation != after.Generation || floating.Keeps(before) != floating.Keeps(after)

@@ -61,15 +61,21 @@ func precedes(a, b *corev1.Service, address netip.Addr) bool {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
 }
 
-// rank orders the ways in which a service has an address: 0 for a cluster IP, 1 for an address of a load balancer, 2 for an external IP.
+// The ways in which a service has an address, by precedence.
+const (
+	rankClusterIP = iota
+	rankBalancer
+	rankExternalIP
+)
+
 func rank(service *corev1.Service, address netip.Addr) int {
 	switch {
 	case isClusterIP(service, address):
-		return 0
+		return rankClusterIP
 	case slices.Contains(balancerAddresses(service), address):
-		return 1
+		return rankBalancer
 	}
-	return 2
+	return rankExternalIP
 }
 
 func isClusterIP(service *corev1.Service, address netip.Addr) bool {

@@ -108,6 +108,22 @@ func EgressAddressesInUse(e *networkv1alpha1.EgressIP) []netip.Addr {
 	return append(addresses, FormerEgressAddresses(e)...)
 }
 
+// GrantedEgressAddresses returns the addresses that an EgressIP was granted, sorted. It keeps each from the time when a node first carries
+// the address until its spec lacks the address, also while no node carries it.
+func GrantedEgressAddresses(e *networkv1alpha1.EgressIP) (granted []netip.Addr) {
+	texts := slices.Concat(e.Status.Former, e.Status.Held)
+	for _, item := range e.Status.Items {
+		texts = append(texts, item.EgressIP)
+	}
+	for _, text := range texts {
+		if a, err := text.Addr(); err == nil {
+			granted = append(granted, a)
+		}
+	}
+	slices.SortFunc(granted, netip.Addr.Compare)
+	return slices.Compact(granted)
+}
+
 // Selects reports whether an EgressIP selects pods with the given labels in a namespace with the given labels. An
 // unreadable selector selects nothing and is an error that names its field.
 func Selects(e *networkv1alpha1.EgressIP, namespace, pod labels.Set) (bool, error) {

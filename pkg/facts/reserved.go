@@ -37,6 +37,11 @@ func ExternalAddresses(service *corev1.Service) []netip.Addr {
 	return slices.DeleteFunc(ServiceAddresses(service), func(a netip.Addr) bool { return isClusterIP(service, a) })
 }
 
+// ExternalIPs returns the addresses that a service has by spec.externalIPs alone.
+func ExternalIPs(service *corev1.Service) []netip.Addr {
+	return slices.DeleteFunc(ServiceAddresses(service), func(a netip.Addr) bool { return rank(service, a) < rankExternalIP })
+}
+
 // NodePorts returns the node ports of a service in NodePort's notation.
 func NodePorts(service *corev1.Service) (found []string) {
 	if !Balanced(service) {
@@ -74,20 +79,20 @@ func (s *Service) Refuse(service *corev1.Service, table reserved.Table) (refused
 	return refused
 }
 
-// YieldToPools removes the VIPs whose address belongs to an IPPool. poolOf returns the IPPool's name, or "". It returns a
-// sentence for each, which names the IPPool. Cluster IPs and node ports stay.
-func (s *Service) YieldToPools(service *corev1.Service, poolOf func(netip.Addr) string) (refused []string) {
+// YieldTo removes the VIPs whose address belongs to an object of another kind. owner returns that object, "IPPool web", or "". YieldTo
+// returns a sentence for each, which names the object. Cluster IPs and node ports stay.
+func (s *Service) YieldTo(service *corev1.Service, owner func(netip.Addr) string) (refused []string) {
 	for i := range s.Ports {
 		port := &s.Ports[i]
 		port.VIPs = slices.DeleteFunc(port.VIPs, func(vip VIP) bool {
 			if vip.OnNode() || isClusterIP(service, vip.Addr()) {
 				return false
 			}
-			pool := poolOf(vip.Addr())
-			if text := fmt.Sprintf("%s %s is reserved for IPPool %s", port.Protocol, vip, pool); pool != "" && !slices.Contains(refused, text) {
+			of := owner(vip.Addr())
+			if text := fmt.Sprintf("%s %s is reserved for %s", port.Protocol, vip, of); of != "" && !slices.Contains(refused, text) {
 				refused = append(refused, text)
 			}
-			return pool != ""
+			return of != ""
 		})
 	}
 	return refused

@@ -9,11 +9,80 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// Precedes reports whether an object of another kind, such as an EgressIP or a Service, takes precedence over a pool
-// for an address: the older one does, and of one second the pool yields. A LoadBalancerPool yields to an IPPool alike.
+// Precedes reports whether an EgressIP takes precedence over a pool for an address: the older one does, and of one second the pool yields.
+// A LoadBalancerPool yields to an IPPool alike. Between a pool and a Service, InForce decides.
 func Precedes(created metav1.Time, pool metav1.Object) bool {
 	of := pool.GetCreationTimestamp()
 	return !of.Before(&created)
+}
+
+// maxRanges is the most ranges that a pool's status lists.
+const maxRanges = 64
+
+// Ranges returns the ranges of a pool in force: of its spec if the operator has accepted it, else those that its status lists.
+func Ranges(pool *networkv1alpha1.IPPool) []string {
+	ready := meta.FindStatusCondition(pool.Status.Conditions, networkv1alpha1.ConditionReady)
+	if ready == nil || ready.ObservedGeneration != pool.Generation || ready.Status != metav1.ConditionTrue {
+		return pool.Status.Ranges
+	}
+	read, _ := ParsePool(pool) // an accepted spec can be read
+	return read.Texts()
+}
+
+// RangesInUse returns the addresses of a pool that workloads have, as ranges in order, at most the first 64.
+func (b *Book) RangesInUse(pool string) (texts []string) {
+	var ranges []networkv1alpha1.AddressRange
+	for _, f := range b.InPool(pool) {
+		a, err := netip.ParseAddr(string(f.Spec.Address))
+		if err != nil || f.Spec.Holder == nil {
+			continue
+		}
+		if last := len(ranges) - 1; last >= 0 && ranges[last].Last.Next() == a {
+			ranges[last].Last = a
+		} else if len(ranges) < maxRanges {
+			ranges = append(ranges, networkv1alpha1.AddressRange{First: a, Last: a})
+		}
+	}
+	for _, r := range ranges {
+		texts = append(texts, r.String())
+	}
+	return texts
+}
+
+// Texts returns the ranges of the pool as a status lists them.
+func (p Pool) Texts() (texts []string) {
+	for _, s := range p.Segments {
+		texts = append(texts, s.AddressRange.String())
+	}
+	return texts
+}
+
+// InForce has the ranges in force of NAT pools. A Service yields to them, whatever the ages, and they yield to no Service.
+type InForce []Taken
+
+// NewInForce reads the ranges in force of the NAT pools.
+func NewInForce(pools []networkv1alpha1.IPPool) (all InForce) {
+	for i := range pools {
+		if pools[i].Spec.Location != networkv1alpha1.LocationNAT {
+			continue
+		}
+		for _, text := range Ranges(&pools[i]) {
+			if r, err := networkv1alpha1.ParseAddressRange(text); err == nil {
+				all = append(all, Taken{AddressRange: r, Of: "IPPool " + pools[i].Name})
+			}
+		}
+	}
+	return all
+}
+
+// Owner returns the pool that has an address: "IPPool web", or "". Of several pools, that is the first by name.
+func (f InForce) Owner(address netip.Addr) (owner string) {
+	for _, t := range f {
+		if t.Contains(address) && (owner == "" || t.Of < owner) {
+			owner = t.Of
+		}
+	}
+	return owner
 }
 
 // Keeps reports whether a pool keeps its ranges from others. A refused pool without addresses in use does not. A pool
@@ -38,11 +107,9 @@ type translatedPool struct {
 }
 
 // NewTranslated reads the NAT pools that keep their ranges from others. It leaves out a pool that cannot be read,
-// because its own status reports that. A nil book has no stranded addresses.
+// because its own status reports that.
 func NewTranslated(pools []networkv1alpha1.IPPool, book *Book) (all Translated) {
-	if book != nil {
-		all.stranded = book.stranded(pools, "")
-	}
+	all.stranded = book.stranded(pools, "")
 	for i := range pools {
 		pool, err := ParsePool(&pools[i])
 		if err == nil && pool.Location == networkv1alpha1.LocationNAT && Keeps(&pools[i]) {
@@ -55,8 +122,8 @@ func NewTranslated(pools []networkv1alpha1.IPPool, book *Book) (all Translated) 
 // Stranded returns the name of the pool whose range had an address that is still in use, or "".
 func (t Translated) Stranded(address netip.Addr) string { return t.stranded[address] }
 
-// Owner returns the name of the pool that takes precedence for an address over an object of another kind, or "". Of
-// several pools with the address, that is the oldest.
+// Owner returns the name of the pool that takes precedence for an address over an EgressIP with this creation time, or "". Of several
+// pools with the address, that is the oldest.
 func (t Translated) Owner(address netip.Addr, created metav1.Time) string {
 	var first *networkv1alpha1.IPPool
 	for _, p := range t.pools {

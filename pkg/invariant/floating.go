@@ -62,8 +62,8 @@ func (v *view) hasMark(pod *corev1.Pod, address netip.Addr) bool {
 	return false
 }
 
-// awaitsFloating reports whether a pod requests floating addresses that it does not all hold on its node yet. A pod
-// that holds addresses of another pool than it requests keeps them.
+// awaitsFloating reports whether a pod requests floating addresses that it does not all hold on its node yet, or whose pool was deleted. A
+// pod that holds addresses of another pool than it requests keeps them.
 func (v *view) awaitsFloating(pod *corev1.Pod) bool {
 	request, requests, err := networkv1alpha1.FloatingRequestOf(pod)
 	if err != nil || !requests {
@@ -71,7 +71,7 @@ func (v *view) awaitsFloating(pod *corev1.Pod) bool {
 	}
 	held, ofPool := map[bool]int{}, 0 // is IPv4 -> addresses
 	for _, ip := range v.floating[string(pod.UID)] {
-		if ip.Spec.Holder.Node != pod.Spec.NodeName {
+		if _, known := v.pools[ip.Spec.Pool]; !known || ip.Spec.Holder.Node != pod.Spec.NodeName {
 			return true
 		}
 		if address, err := netip.ParseAddr(string(ip.Spec.Address)); err == nil && ip.Spec.Pool == request.Pool {
@@ -79,8 +79,8 @@ func (v *view) awaitsFloating(pod *corev1.Pod) bool {
 			ofPool++
 		}
 	}
-	pool, known := v.pools[request.Pool]
-	if !known || ofPool == 0 {
+	pool := v.pools[request.Pool]
+	if ofPool == 0 {
 		return len(v.floating[string(pod.UID)]) == 0
 	}
 	return slices.ContainsFunc(pool.Families(), func(is4 bool) bool { return held[is4] < request.Count })

@@ -16,6 +16,14 @@ func IsOurs(s *corev1.Service) bool {
 	return meta.FindStatusCondition(s.Status.Conditions, networkv1alpha1.ServiceLoadBalancerReady) != nil
 }
 
+// Given returns the addresses that the operator gave a Service from LoadBalancerPools.
+func Given(s *corev1.Service) []netip.Addr {
+	if !IsOurs(s) {
+		return nil
+	}
+	return AddressesOf(s)
+}
+
 // AddressesOf returns the addresses of a Service's load balancer, IPv4 first.
 func AddressesOf(s *corev1.Service) (addresses []netip.Addr) {
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {

@@ -17,6 +17,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -210,7 +211,18 @@ func (o *oracle) checkAssigned(e *networkv1alpha1.EgressIP, c *metav1.Condition,
 	}
 }
 
-// addressOwner returns the present owner of an address: an older EgressIP, a node, an older service or an older NAT pool.
+// isGranted reports whether the status of an EgressIP lists an address as its own.
+func (o *oracle) isGranted(address netip.Addr) bool {
+	return slices.ContainsFunc(o.egress, func(e networkv1alpha1.EgressIP) bool { return lists(&e, address) })
+}
+
+func lists(e *networkv1alpha1.EgressIP, address netip.Addr) bool {
+	text := networkv1alpha1.IP(address.String())
+	return slices.Contains(slices.Concat(e.Status.Former, e.Status.Held), text) ||
+		slices.ContainsFunc(e.Status.Items, func(i networkv1alpha1.EgressIPStatusItem) bool { return i.EgressIP == text })
+}
+
+// addressOwner returns the present owner of an address: an older EgressIP, a node, an older NAT pool, or a service that has it in force.
 func (o *oracle) addressOwner(e *networkv1alpha1.EgressIP, address netip.Addr) string {
 	for i := range o.egress {
 		other := &o.egress[i]
@@ -232,8 +244,9 @@ func (o *oracle) addressOwner(e *networkv1alpha1.EgressIP, address netip.Addr) s
 	}
 	for i := range o.services {
 		service := &o.services[i]
-		if slices.Contains(facts.ServiceAddresses(service), address) &&
-			!e.CreationTimestamp.Time.Before(service.CreationTimestamp.Time) {
+		given := slices.Contains(balancedOn(service), address)
+		yields := o.isGranted(address) && !given || o.inForceOf(address) != "" && !(given && loadbalancer.IsOurs(service))
+		if slices.Contains(facts.ServiceAddresses(service), address) && !lists(e, address) && !yields {
 			return "a service's"
 		}
 	}

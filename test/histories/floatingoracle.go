@@ -16,6 +16,7 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 )
@@ -98,8 +99,8 @@ func (o *oracle) refusal(pool *networkv1alpha1.IPPool, read floating.Pool, err e
 	return ""
 }
 
-// outside returns the addresses that a NAT pool must not have, besides the addresses of other pools. EgressIPs and
-// Services that are younger than the pool yield to it.
+// outside returns the addresses that a NAT pool must not have, besides the addresses of other pools. EgressIPs that are younger than the
+// pool yield to it, and Services at addresses that a pool has in force.
 func (o *oracle) outside(pool *networkv1alpha1.IPPool) (taken []networkv1alpha1.AddressRange) {
 	for _, n := range slices.Concat(o.asked.PodNetworks(), o.asked.Services, o.asked.Join) {
 		taken = append(taken, floating.Of(n))
@@ -114,7 +115,7 @@ func (o *oracle) outside(pool *networkv1alpha1.IPPool) (taken []networkv1alpha1.
 	}
 	for i := range o.services {
 		for _, a := range facts.ExternalAddresses(&o.services[i]) {
-			if !pool.CreationTimestamp.Before(&o.services[i].CreationTimestamp) {
+			if o.inForceOf(a) == "" || loadbalancer.IsOurs(&o.services[i]) && slices.Contains(balancedOn(&o.services[i]), a) {
 				add(a)
 			}
 		}
@@ -141,6 +142,19 @@ func (o *oracle) outside(pool *networkv1alpha1.IPPool) (taken []networkv1alpha1.
 		}
 	}
 	return taken
+}
+
+// inForceOf returns the NAT pool whose status lists an address as in force, or "".
+func (o *oracle) inForceOf(address netip.Addr) string {
+	for i := range o.ippools {
+		for _, text := range o.ippools[i].Status.Ranges {
+			r, err := networkv1alpha1.ParseAddressRange(text)
+			if err == nil && r.Contains(address) && o.ippools[i].Spec.Location == networkv1alpha1.LocationNAT {
+				return o.ippools[i].Name
+			}
+		}
+	}
+	return ""
 }
 
 // poolOf returns the NAT pool that has an address and is older than an object, or "". A refused pool has its addresses
@@ -288,6 +302,9 @@ func (o *oracle) mayHavePort(pod *corev1.Pod) bool {
 	case !asks:
 		return true
 	}
+	if slices.ContainsFunc(o.truth.Book.Of(pod.UID), func(f *networkv1alpha1.FloatingIP) bool { return !o.exists(f.Spec.Pool) }) {
+		return false // it waits for the pool
+	}
 	_, requests, err := o.choose(pod)
 	return requests && err == nil
 }
@@ -341,6 +358,15 @@ func (o *oracle) checkIPPool(pool *networkv1alpha1.IPPool) {
 	c := meta.FindStatusCondition(pool.Status.Conditions, networkv1alpha1.ConditionReady)
 	if why := o.refused[pool.Name]; c == nil || c.ObservedGeneration != pool.Generation || (c.Status == metav1.ConditionTrue) != (why == "") {
 		o.complain("IPPool %s of generation %d has condition %+v; what is wrong with it: %q", pool.Name, pool.Generation, c, why)
+	}
+	if read, err := floating.ParsePool(pool); err == nil && o.refused[pool.Name] == "" {
+		var accepted []string
+		for _, s := range read.Segments {
+			accepted = append(accepted, s.AddressRange.String())
+		}
+		if !slices.Equal(pool.Status.Ranges, accepted) {
+			o.complain("IPPool %s has %v in force, want %v", pool.Name, pool.Status.Ranges, accepted)
+		}
 	}
 	counts := o.truth.Book.Counts(pool.Name)
 	if s := pool.Status; s.Total != counts.Total || s.Used != counts.Used || s.Kept != counts.Kept {

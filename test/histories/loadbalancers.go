@@ -288,7 +288,7 @@ func (o *oracle) checkBalanced(s *corev1.Service, pools []loadbalancer.Pool) {
 	}
 }
 
-// book lists which other Service has which address, without precedence: two that have one address must share it.
+// book lists which other Service has which address. Two load balancers with one address must share it.
 func (o *oracle) book(s *corev1.Service) loadbalancer.Book {
 	book := loadbalancer.Book{}
 	for i := range o.services {
@@ -299,7 +299,7 @@ func (o *oracle) book(s *corev1.Service) loadbalancer.Book {
 		use := loadbalancer.Use{Of: "service " + other.Namespace + "/" + other.Name}
 		for _, a := range facts.ExternalAddresses(other) {
 			if !slices.Contains(balancedOn(other), a) {
-				book[a] = append(book[a], use)
+				book[a] = append(book[a], loadbalancer.Use{Of: use.Of, Younger: true}) // it takes no address away
 			}
 		}
 		use.Sharing = loadbalancer.SharingOf(other)

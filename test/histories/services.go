@@ -17,6 +17,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/reserved"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -205,7 +206,13 @@ func (o *oracle) expectServices() {
 			o.complain("service %s/%s: %s", service.Namespace, service.Name, problem)
 		}
 		parsed.Refuse(service, o.reserved())
-		parsed.YieldToPools(service, func(a netip.Addr) string { return o.poolOf(a, service.CreationTimestamp) })
+		parsed.YieldTo(service, func(a netip.Addr) string {
+			given := slices.Contains(balancedOn(service), a)
+			if o.isGranted(a) && !given || !(given && loadbalancer.IsOurs(service)) && o.inForceOf(a) != "" {
+				return "another object"
+			}
+			return ""
+		})
 		parsed.Yield(service, o.services)
 		if u := topology.ServiceUnit(parsed); !u.Empty() {
 			o.units = append(o.units, u)
@@ -215,7 +222,7 @@ func (o *oracle) expectServices() {
 
 // reserved returns the nodes' reserved destinations.
 func (o *oracle) reserved() reserved.Table {
-	table := reserved.Table{Ports: reserved.Defaults(), Nodes: map[netip.Addr]string{}}
+	table := reserved.Table{Ports: reserved.Defaults(), Nodes: map[netip.Addr]string{}, Networks: o.asked.PodNetworks(), Services: o.asked.Services}
 	for name, node := range o.nodes {
 		for _, address := range facts.InternalIPs(node) {
 			table.Nodes[address] = name

@@ -29,7 +29,6 @@ var legalValues = map[string]string{
 	"ExternalRoute namespaceSelector {matchLabels: {none: such}}": "a selector for pods to come",
 	"ExternalRoute podSelector {matchLabels: {none: such}}":       "a selector for pods to come",
 
-	"IPPool ranges[].addresses 192.0.2.30":  "the older of an IPPool and a Service has the address, as documented",
 	"IPPool ranges[].addresses 192.0.2.100": "the older of an IPPool and an EgressIP has the address, as documented",
 
 	"BGPPeer peerAddress":   "only a session shows whether a router is there; the condition Established names the fields",
@@ -157,7 +156,8 @@ var wrongValues = map[string]map[string][]string{
 		"announceOnSegment":    {"x"},
 	},
 	"EgressIP": {
-		"egressIPs[]":       {"192.0.2.11", "198.51.100.1", "192.0.2.40", "192.0.2.220", "10.244.0.4", "10.96.0.1", "fd00:9::1", "nope"},
+		"egressIPs[]": {"192.0.2.11", "192.0.2.30", "198.51.100.1", "192.0.2.40", "192.0.2.220", "10.244.0.4", "10.96.0.1", "fd00:9::1",
+			"nope"},
 		"namespaceSelector": {"{matchLabels: {none: such}}"},
 		"podSelector":       {"{matchLabels: {none: such}}"},
 	},

@@ -107,6 +107,13 @@ type EgressIPStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Former []IP `json:"former,omitempty"`
 
+	// held lists addresses of egressIPs that a node carried and that no node carries at present. Like the addresses of items and former,
+	// they stay the EgressIP's: no Service gets one of them as an external IP.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Held []IP `json:"held,omitempty"`
+
 	// probing lists addresses that no node carries and that nodes probe: an address is not assigned until a node has found out
 	// that no foreign host has it.
 	// +optional

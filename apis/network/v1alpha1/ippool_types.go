@@ -127,6 +127,13 @@ type IPPoolStatus struct {
 	// +listType=atomic
 	Skipped []string `json:"skipped,omitempty"`
 
+	// ranges are the ranges in force, "192.0.2.10" or "192.0.2.10-192.0.2.99": spec.ranges when it was last accepted. While spec.ranges
+	// is refused, the former ranges stay in force. A Service yields to a NAT pool only in these ranges.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Ranges []string `json:"ranges,omitempty"`
+
 	// conditions: Ready is true when pods can get addresses of the pool.
 	// +optional
 	// +listType=map

@@ -1010,6 +1010,11 @@ func (in *EgressIPStatus) DeepCopyInto(out *EgressIPStatus) {
 		*out = make([]IP, len(*in))
 		copy(*out, *in)
 	}
+	if in.Held != nil {
+		in, out := &in.Held, &out.Held
+		*out = make([]IP, len(*in))
+		copy(*out, *in)
+	}
 	if in.Probing != nil {
 		in, out := &in.Probing, &out.Probing
 		*out = make([]IP, len(*in))
@@ -1698,6 +1703,11 @@ func (in *IPPoolStatus) DeepCopyInto(out *IPPoolStatus) {
 	*out = *in
 	if in.Skipped != nil {
 		in, out := &in.Skipped, &out.Skipped
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.Ranges != nil {
+		in, out := &in.Ranges, &out.Ranges
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}

@@ -315,7 +315,7 @@ func (s *Services) Register(ctx context.Context, mgr ctrl.Manager) error {
 		For(&corev1.Service{}).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(s.reader.RequestSharing)).
 		Watches(&networkv1alpha1.IPPool{}, handler.EnqueueRequestsFromMapFunc(s.reader.RequestExposed),
-			builder.WithPredicates(balance.RangesChanged())).
+			builder.WithPredicates(balance.InForceChanged())).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOf),
 			builder.WithPredicates(trigger.Changed(endpointsChanged))).
 		Complete(s)

@@ -58,9 +58,12 @@ func owners(s *Services) (found []string) {
 
 // An address is one service's at hosts as it is in OVN, whoever comes first by name, and it passes on when its owner goes.
 func TestAnAddressHasOneOwner(t *testing.T) {
-	pool := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", CreationTimestamp: metav1.Unix(50, 0)}}
-	pool.Spec.Location = networkv1alpha1.LocationNAT
-	pool.Spec.Ranges = []networkv1alpha1.IPPoolRange{{Addresses: "192.0.2.64/26"}}
+	pool := func(created int64, inForce ...string) *networkv1alpha1.IPPool {
+		p := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "edge", CreationTimestamp: metav1.Unix(created, 0)}}
+		p.Spec.Location, p.Status.Ranges = networkv1alpha1.LocationNAT, inForce
+		p.Spec.Ranges = []networkv1alpha1.IPPoolRange{{Addresses: "192.0.2.64/26"}}
+		return p
+	}
 	for name, c := range map[string]struct {
 		objects []client.Object
 		want    string
@@ -69,9 +72,10 @@ func TestAnAddressHasOneOwner(t *testing.T) {
 			[]client.Object{service("a", 100, "10.96.0.7", "10.96.0.1"), service("kubernetes", 200, "10.96.0.1")}, ""},
 		"an address of an older service": {
 			[]client.Object{service("a", 200, "10.96.0.7", "192.0.2.9"), service("b", 100, "10.96.0.8", "192.0.2.9")}, "192.0.2.9 b"},
-		"an address of an older NAT pool": {
-			[]client.Object{service("a", 100, "10.96.0.7", "192.0.2.70", "192.0.2.9"), pool}, "192.0.2.9 a"},
-		"an address of a younger NAT pool": {[]client.Object{service("a", 10, "10.96.0.7", "192.0.2.70"), pool}, "192.0.2.70 a"},
+		"an address that a younger NAT pool has in force": {[]client.Object{service("a", 100, "10.96.0.7", "192.0.2.70", "192.0.2.9"),
+			pool(200, "192.0.2.64-192.0.2.127")}, "192.0.2.9 a"},
+		"an address that an older NAT pool requests": {
+			[]client.Object{service("a", 100, "10.96.0.7", "192.0.2.70"), pool(50)}, "192.0.2.70 a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := cluster(t, c.objects...)
