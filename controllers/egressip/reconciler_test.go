@@ -328,8 +328,9 @@ func TestReconcile(t *testing.T) {
 		"a service that a pool yields to": trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it",
 			service(50, given), natPool(150, inForce)),
 		"a service that yields to another": despite(service(50), anEgressIP(nil, granted)),
-		"a balancer despite another": trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it",
-			service(50, balanced), anEgressIP(nil, granted)),
+		"a balancer that yields to another": despite(service(50, balanced), anEgressIP(nil, granted)),
+		"a given address despite another": trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it",
+			service(50, given), anEgressIP(nil, granted)),
 		"an older service with a carried address": {
 			egressIP: anEgressIP(ips("192.0.2.77"), on("n2")), objects: []client.Object{service(50)}, state: "192.0.2.77=n2" + all,
 			want: kindtest.Outcome{Units: carried("192.0.2.77@2"), Writes: written},

@@ -245,7 +245,8 @@ func TestAPodWaitsForTheDeletedPoolOfItsAddress(t *testing.T) {
 			t.Fatalf("conditions %s", text)
 		}
 	}
-	b = newBed(t, onNode("10.244.0.0/24"), pod, heldByWeb("10.244.200.1", "web"), poolOf("web", networkv1alpha1.LocationOverlay, "10.244.200.1"))
+	b = newBed(t, onNode("10.244.0.0/24"), pod, heldByWeb("10.244.200.1", "web"),
+		poolOf("web", networkv1alpha1.LocationOverlay, "10.244.200.1"))
 	lines := fmt.Sprint(b.Reconcile("demo", "web").Units[web])
 	if !strings.Contains(lines, "10.244.200.1") {
 		t.Errorf("with the pool, the pod's unit is %s", lines)

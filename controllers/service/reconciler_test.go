@@ -484,9 +484,20 @@ func TestReconcile(t *testing.T) {
 			},
 			condition: "False Reserved: TCP 192.0.2.71:80 is reserved for IPPool edge",
 		},
-		"an address of a load balancer that an EgressIP was granted": {
+		"an address that Weft gave and an EgressIP was granted": {
+			objects: []client.Object{egress("out", carried), aService(v4, loadBalancer("192.0.2.71"), func(s *corev1.Service) {
+				s.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ServiceLoadBalancerReady}}
+			})},
+			want: kindtest.Outcome{Units: applied(balancer("TCP", "cluster", "10.96.0.10:80: 192.0.2.71:80:"), refuse4)},
+		},
+		"an address that another controller gave and an EgressIP was granted": {
 			objects: []client.Object{egress("out", carried), aService(v4, loadBalancer("192.0.2.71"))},
-			want:    kindtest.Outcome{Units: applied(balancer("TCP", "cluster", "10.96.0.10:80: 192.0.2.71:80:"), refuse4)},
+			want: kindtest.Outcome{
+				Units:  applied(balancer("TCP", "cluster", "10.96.0.10:80:"), refuse4),
+				Events: []string{"Warning ReservedDestination Service demo/web: TCP 192.0.2.71:80 is reserved for EgressIP out"},
+				Writes: []string{"patch status Service demo/web"},
+			},
+			condition: "False Reserved: TCP 192.0.2.71:80 is reserved for EgressIP out",
 		},
 		"a reserved port that was given up": {
 			objects: []client.Object{aService(v4, func(s *corev1.Service) {

@@ -118,7 +118,7 @@ func (r Reader) claims(ctx context.Context, service *corev1.Service) (c Claims, 
 		return Claims{}, err
 	}
 	var granted []networkv1alpha1.EgressIP
-	for _, a := range facts.ExternalIPs(service) {
+	for _, a := range facts.ExternalAddresses(service) {
 		if !r.EgressIPs {
 			break
 		}

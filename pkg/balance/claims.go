@@ -34,12 +34,12 @@ func NewClaims(pools []networkv1alpha1.IPPool, egressIPs []networkv1alpha1.Egres
 }
 
 // Owner returns the object to which a Service yields an external address, "IPPool web" or "EgressIP out", or "" if the Service has the
-// address. A Service yields no address that a LoadBalancerPool gave it, and to EgressIPs only its external IPs.
+// address. A Service yields no address that a LoadBalancerPool gave it.
 func (c Claims) Owner(service *corev1.Service, a netip.Addr) string {
 	if slices.Contains(loadbalancer.Given(service), a) {
 		return ""
 	}
-	if name := c.granted[a]; name != "" && slices.Contains(facts.ExternalIPs(service), a) {
+	if name := c.granted[a]; name != "" {
 		return "EgressIP " + name
 	}
 	return c.inForce.Owner(a)

@@ -61,21 +61,15 @@ func precedes(a, b *corev1.Service, address netip.Addr) bool {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
 }
 
-// The ways in which a service has an address, by precedence.
-const (
-	rankClusterIP = iota
-	rankBalancer
-	rankExternalIP
-)
-
+// rank orders the ways in which a service has an address: 0 for a cluster IP, 1 for an address of a load balancer, 2 for an external IP.
 func rank(service *corev1.Service, address netip.Addr) int {
 	switch {
 	case isClusterIP(service, address):
-		return rankClusterIP
+		return 0
 	case slices.Contains(balancerAddresses(service), address):
-		return rankBalancer
+		return 1
 	}
-	return rankExternalIP
+	return 2
 }
 
 func isClusterIP(service *corev1.Service, address netip.Addr) bool {

@@ -109,7 +109,7 @@ func EgressAddressesInUse(e *networkv1alpha1.EgressIP) []netip.Addr {
 }
 
 // GrantedEgressAddresses returns the addresses that an EgressIP was granted, sorted. It keeps each from the time when a node first carries
-// the address until its spec lacks the address, also while no node carries it.
+// the address until its spec lacks the address and no node carries it.
 func GrantedEgressAddresses(e *networkv1alpha1.EgressIP) (granted []netip.Addr) {
 	texts := slices.Concat(e.Status.Former, e.Status.Held)
 	for _, item := range e.Status.Items {

@@ -37,11 +37,6 @@ func ExternalAddresses(service *corev1.Service) []netip.Addr {
 	return slices.DeleteFunc(ServiceAddresses(service), func(a netip.Addr) bool { return isClusterIP(service, a) })
 }
 
-// ExternalIPs returns the addresses that a service has by spec.externalIPs alone.
-func ExternalIPs(service *corev1.Service) []netip.Addr {
-	return slices.DeleteFunc(ServiceAddresses(service), func(a netip.Addr) bool { return rank(service, a) < rankExternalIP })
-}
-
 // NodePorts returns the node ports of a service in NodePort's notation.
 func NodePorts(service *corev1.Service) (found []string) {
 	if !Balanced(service) {

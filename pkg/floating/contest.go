@@ -19,7 +19,7 @@ func Precedes(created metav1.Time, pool metav1.Object) bool {
 // maxRanges is the most ranges that a pool's status lists.
 const maxRanges = 64
 
-// Ranges returns the ranges of a pool in force: of its spec if the operator has accepted it, else those that its status lists.
+// Ranges returns the ranges of a pool in force: of its spec if the operator has accepted it, else of its status.
 func Ranges(pool *networkv1alpha1.IPPool) []string {
 	ready := meta.FindStatusCondition(pool.Status.Conditions, networkv1alpha1.ConditionReady)
 	if ready == nil || ready.ObservedGeneration != pool.Generation || ready.Status != metav1.ConditionTrue {

@@ -32,7 +32,7 @@ func isReady(status metav1.ConditionStatus, generation int64) func(*networkv1alp
 	}
 }
 
-// The ranges of an accepted spec are in force, or else those that the status lists, whatever addresses are in use.
+// The ranges of an accepted spec are in force, or else the ranges in the status, whatever addresses are in use.
 func TestRangesInForce(t *testing.T) {
 	used := func(p *networkv1alpha1.IPPool) { p.Status.Used, p.Status.Kept = 1, 1 }
 	of := []string{"192.0.2.8-192.0.2.11"}

@@ -245,8 +245,8 @@ func (o *oracle) addressOwner(e *networkv1alpha1.EgressIP, address netip.Addr) s
 	for i := range o.services {
 		service := &o.services[i]
 		given := slices.Contains(balancedOn(service), address)
-		yields := o.isGranted(address) && !given || o.inForceOf(address) != "" && !(given && loadbalancer.IsOurs(service))
-		if slices.Contains(facts.ServiceAddresses(service), address) && !lists(e, address) && !yields {
+		yields := (o.isGranted(address) || o.inForceOf(address) != "") && !(given && loadbalancer.IsOurs(service))
+		if slices.Contains(facts.ServiceAddresses(service), address) && !yields {
 			return "a service's"
 		}
 	}

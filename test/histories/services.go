@@ -207,8 +207,8 @@ func (o *oracle) expectServices() {
 		}
 		parsed.Refuse(service, o.reserved())
 		parsed.YieldTo(service, func(a netip.Addr) string {
-			given := slices.Contains(balancedOn(service), a)
-			if o.isGranted(a) && !given || !(given && loadbalancer.IsOurs(service)) && o.inForceOf(a) != "" {
+			given := loadbalancer.IsOurs(service) && slices.Contains(balancedOn(service), a)
+			if !given && (o.isGranted(a) || o.inForceOf(a) != "") {
 				return "another object"
 			}
 			return ""
@@ -222,7 +222,8 @@ func (o *oracle) expectServices() {
 
 // reserved returns the nodes' reserved destinations.
 func (o *oracle) reserved() reserved.Table {
-	table := reserved.Table{Ports: reserved.Defaults(), Nodes: map[netip.Addr]string{}, Networks: o.asked.PodNetworks(), Services: o.asked.Services}
+	table := reserved.Table{Ports: reserved.Defaults(), Nodes: map[netip.Addr]string{},
+		Networks: o.asked.PodNetworks(), Services: o.asked.Services}
 	for name, node := range o.nodes {
 		for _, address := range facts.InternalIPs(node) {
 			table.Nodes[address] = name
