@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -62,19 +63,29 @@ func (r *Pools) nodes(ctx context.Context, pool loadbalancer.Pool) (found []load
 	return found, nil
 }
 
-// localNodes returns the nodes that can serve the clients of Services that share an address, or nil for all nodes.
-// Services that share an address have the same externalTrafficPolicy and, if it is Local, the same pods.
-func (r *Pools) localNodes(ctx context.Context, services []*corev1.Service) (map[string]bool, error) {
-	s := services[0]
-	if s.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+// localNodes returns the nodes that can serve the clients of Services that share an address, or nil for all nodes. Services that share
+// an address have the same externalTrafficPolicy. If it is Local, the nodes have endpoints of all, or else of the first.
+func (r *Pools) localNodes(ctx context.Context, services []*corev1.Service) (local map[string]bool, err error) {
+	if services[0].Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return nil, nil
 	}
-	var list discoveryv1.EndpointSliceList
-	if err := r.Client.List(ctx, &list, client.InNamespace(s.Namespace),
-		client.MatchingLabels{discoveryv1.LabelServiceName: s.Name}); err != nil {
-		return nil, err
+	for _, s := range services {
+		var list discoveryv1.EndpointSliceList
+		if err := r.Client.List(ctx, &list, client.InNamespace(s.Namespace),
+			client.MatchingLabels{discoveryv1.LabelServiceName: s.Name}); err != nil {
+			return nil, err
+		}
+		of := facts.NodesWithEndpoints(list.Items)
+		both := maps.Clone(of)
+		maps.DeleteFunc(both, func(node string, _ bool) bool { return !local[node] })
+		switch {
+		case local == nil:
+			local = of
+		case len(both) > 0:
+			local = both
+		}
 	}
-	return facts.NodesWithEndpoints(list.Items), nil
+	return local, nil
 }
 
 // Speakers returns a function that lists the nodes to probe whose gateway mode is Local, or is not, each with its Kubernetes

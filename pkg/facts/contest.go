@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
 // ServiceAddresses returns the addresses that a service is balanced on, without duplicates.
@@ -25,7 +28,7 @@ func (s *Service) Yield(service *corev1.Service, others []corev1.Service) (probl
 		port := &s.Ports[i]
 		port.VIPs = slices.DeleteFunc(port.VIPs, func(vip VIP) bool {
 			for j := range others {
-				if other := &others[j]; hasVIP(other, vip.AddrPort, port.Protocol) && precedes(other, service, vip.Addr()) {
+				if other := &others[j]; hasVIP(other, service, vip.AddrPort, port.Protocol) && precedes(other, service, vip.Addr()) {
 					problems = append(problems, fmt.Sprintf("%s %s belongs to service %s/%s", port.Protocol, vip,
 						other.Namespace, other.Name))
 					return true
@@ -37,9 +40,14 @@ func (s *Service) Yield(service *corev1.Service, others []corev1.Service) (probl
 	return problems
 }
 
-// hasVIP reports whether a service has an address at a port. It has its cluster IPs at every port.
-func hasVIP(service *corev1.Service, vip netip.AddrPort, protocol corev1.Protocol) bool {
-	if isClusterIP(service, vip.Addr()) {
+// hasVIP reports whether a service has an address at a port, and claimant cannot have it. It has its cluster IPs at every port. It has an
+// address that Weft gave its load balancer at every port before external IPs of other namespaces, because its owner has not allowed them.
+func hasVIP(service, claimant *corev1.Service, vip netip.AddrPort, protocol corev1.Protocol) bool {
+	a := vip.Addr()
+	byWeft := func(c metav1.Condition) bool { return c.Type == networkv1alpha1.ServiceLoadBalancerReady }
+	given := slices.ContainsFunc(service.Status.Conditions, byWeft) && slices.Contains(balancerAddresses(service), a)
+	isForeign := claimant.Namespace != service.Namespace && !slices.Contains(balancerAddresses(claimant), a)
+	if isClusterIP(service, a) || given && isForeign {
 		return true
 	}
 	hasPort := slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 )
 
@@ -27,6 +28,18 @@ func claimant(name string, age int, clusterIP string, ports []int32, externalIPs
 func given(s corev1.Service, address string) corev1.Service {
 	s.Spec.Type = corev1.ServiceTypeLoadBalancer
 	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
+	return s
+}
+
+// byWeft gives a service an address of a LoadBalancerPool.
+func byWeft(s corev1.Service, address string) corev1.Service {
+	s = given(s, address)
+	s.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ServiceLoadBalancerReady}}
+	return s
+}
+
+func inNamespace(s corev1.Service, namespace string) corev1.Service {
+	s.Namespace = namespace
 	return s
 }
 
@@ -56,6 +69,19 @@ func TestAnAddressIsOneServices(t *testing.T) {
 			claimant("b", 2, "10.96.0.2", []int32{80}, shared), false},
 		"of two with it of a load balancer, the younger yields": {given(claimant("a", 1, "10.96.0.1", []int32{80}), shared),
 			given(claimant("b", 2, "10.96.0.2", []int32{80}), shared), true},
+		"an external IP of another namespace takes no port of an address that Weft gave": {
+			inNamespace(claimant("a", 2, "10.96.0.1", []int32{81}, shared), "other"),
+			byWeft(claimant("b", 1, "10.96.0.2", []int32{80}), shared), true},
+		"an external IP of the same namespace takes a free port of it": {claimant("a", 2, "10.96.0.1", []int32{81}, shared),
+			byWeft(claimant("b", 1, "10.96.0.2", []int32{80}), shared), false},
+		"an external IP of another namespace takes a free port that another controller gave": {
+			inNamespace(claimant("a", 2, "10.96.0.1", []int32{81}, shared), "other"),
+			given(claimant("b", 1, "10.96.0.2", []int32{80}), shared), false},
+		"load balancers of two namespaces share an address": {
+			inNamespace(byWeft(claimant("a", 1, "10.96.0.1", []int32{81}), shared), "other"),
+			byWeft(claimant("b", 2, "10.96.0.2", []int32{80}), shared), false},
+		"a cluster IP of another namespace stays beside it": {inNamespace(claimant("a", 1, shared, []int32{81}), "other"),
+			byWeft(claimant("b", 2, "10.96.0.2", []int32{80}), shared), false},
 		"a load balancer takes no cluster IP": {given(claimant("a", 2, "10.96.0.1", []int32{80}), shared),
 			claimant("b", 1, shared, []int32{80}), true},
 		"a cluster IP cannot be taken at a port that its service lacks": {claimant("a", 1, "10.96.0.1", []int32{5353}, shared),

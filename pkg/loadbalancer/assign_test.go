@@ -61,6 +61,13 @@ func used(key string, port int32, local bool) Use {
 		Local: local, Pods: map[string]string{"app": "a"}}}
 }
 
+// localOf is a use by a Service of a namespace with externalTrafficPolicy Local, the key "k" and the port 81, which allows all namespaces.
+func localOf(namespace string) Use {
+	u := used("k", 81, true)
+	u.Namespace, u.Namespaces = namespace, []string{networkv1alpha1.EveryNamespace}
+	return u
+}
+
 // usedBy is a use by a Service of a namespace with the key "k" and the port 81, which allows other namespaces.
 func usedBy(namespace string, allowed ...string) Use {
 	u := used("k", 81, false)
@@ -171,6 +178,10 @@ func TestAssign(t *testing.T) {
 		"Local shares with the same pods": {service: aService("4", annotated(key, "k"), func(s *corev1.Service) {
 			s.Spec.ExternalTrafficPolicy, s.Spec.Selector = corev1.ServiceExternalTrafficPolicyLocal, map[string]string{"app": "a"}
 		}), book: Book{netip.MustParseAddr("192.0.2.201"): {used("k", 81, true)}}, want: "192.0.2.201"},
+		"Local does not share with another namespace": {service: aService("4", annotated(key, "k"), func(s *corev1.Service) {
+			s.Spec.ExternalTrafficPolicy, s.Spec.Selector = corev1.ServiceExternalTrafficPolicyLocal, map[string]string{"app": "a"}
+			s.Annotations[networkv1alpha1.SharedIPNamespacesAnnotation] = "*"
+		}), book: Book{netip.MustParseAddr("192.0.2.200"): {localOf("shop")}}, want: "192.0.2.201"},
 		"the older of two keeps an address": {service: aService("4"), current: addresses("192.0.2.200"),
 			book: Book{netip.MustParseAddr("192.0.2.200"): {{Of: "service demo/other", Younger: true}}}, want: "192.0.2.200"},
 		"an address that its pool gave stays": {service: aService("4"), pools: gave("a", both), current: addresses("198.51.100.1"),

@@ -126,6 +126,8 @@ func (s Sharing) Allows(namespace string) bool {
 func (s Sharing) across(use Use) string {
 	const annotation = networkv1alpha1.SharedIPNamespacesAnnotation
 	switch {
+	case !use.Exclusive && s.Local && s.Namespace != use.Namespace:
+		return "with externalTrafficPolicy Local both must be of one namespace, because the node that answers must have endpoints of both"
 	case use.Exclusive || s.Allows(use.Namespace) && use.Allows(s.Namespace):
 		return ""
 	case s.Allows(use.Namespace):
