@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
@@ -56,6 +57,16 @@ func TestAFullNodeInAZoneGetsAnotherSubnet(t *testing.T) {
 	late := east.create("n2", "late", "later")
 	for _, p := range late {
 		w.says(w.event(p.Name, "FailedAddressAllocation"), first[0])
+		w.until(func() error { // the condition comes with the second attempt
+			var pod corev1.Pod
+			w.must(view.Get(w.Context(), client.ObjectKeyFromObject(p), &pod))
+			for _, c := range pod.Status.Conditions {
+				if c.Type == networkv1alpha1.PodRequestsGranted && c.Reason == networkv1alpha1.ReasonAddressesExhausted {
+					return nil
+				}
+			}
+			return fmt.Errorf("pod %s has conditions %+v", p.Name, pod.Status.Conditions)
+		})
 	}
 	w.full("n2", networkv1alpha1.ReasonIPv4Exhausted)
 
