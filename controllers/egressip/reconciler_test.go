@@ -327,7 +327,7 @@ func TestReconcile(t *testing.T) {
 		"a service that yields to a pool": despite(service(50), natPool(150, inForce)),
 		"a service that a pool yields to": trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it",
 			service(50, given), natPool(150, inForce)),
-		"a service that yields to another": despite(service(50), anEgressIP(nil, granted)),
+		"a service that yields to another":  despite(service(50), anEgressIP(nil, granted)),
 		"a balancer that yields to another": despite(service(50, balanced), anEgressIP(nil, granted)),
 		"a given address despite another": trouble("192.0.2.77", "AddressInUse", "service demo/web is balanced on it",
 			service(50, given), anEgressIP(nil, granted)),
