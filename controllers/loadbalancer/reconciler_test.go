@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -579,4 +580,37 @@ func TestServicesKeepAddressesOfANarrowedPool(t *testing.T) {
 func withFormerAll(pool *networkv1alpha1.LoadBalancerPool) *networkv1alpha1.LoadBalancerPool {
 	pool.Status.NodeSelector = &metav1.LabelSelector{}
 	return pool
+}
+
+// For Services that share an address with externalTrafficPolicy Local, a node with endpoints of all answers, or else one of the first.
+func TestNodesOfServicesThatShareAnAddress(t *testing.T) {
+	local := func(namespace string, nodes ...string) (*corev1.Service, *discoveryv1.EndpointSlice) {
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
+		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web-1",
+			Labels: map[string]string{discoveryv1.LabelServiceName: "web"}}}
+		for _, node := range nodes {
+			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.244.0.9"}, NodeName: &node})
+		}
+		return s, slice
+	}
+	for name, c := range map[string]struct{ first, second, want []string }{
+		"one of both":           {[]string{"n1", "n2"}, []string{"n2", "n3"}, []string{"n2"}},
+		"none of both":          {[]string{"n1"}, []string{"n2"}, []string{"n1"}},
+		"the second has none":   {[]string{"n1", "n2"}, nil, []string{"n1", "n2"}},
+		"the first has none":    {nil, []string{"n2"}, nil},
+		"the same":              {[]string{"n1", "n2"}, []string{"n1", "n2"}, []string{"n1", "n2"}},
+		"the first is narrower": {[]string{"n1"}, []string{"n1", "n2"}, []string{"n1"}},
+	} {
+		a, ofA := local("demo", c.first...)
+		b, ofB := local("shop", c.second...)
+		bed := kindtest.New(t, Kinds, KindAddresses, nil, ofA, ofB)
+		have, err := (&Pools{Client: bed.Env.Client}).localNodes(t.Context(), []*corev1.Service{a, b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names := slices.Sorted(maps.Keys(have)); !slices.Equal(names, c.want) || have == nil {
+			t.Errorf("%s: %v, want %v", name, names, c.want)
+		}
+	}
 }

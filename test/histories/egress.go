@@ -222,6 +222,13 @@ func lists(e *networkv1alpha1.EgressIP, address netip.Addr) bool {
 		slices.ContainsFunc(e.Status.Items, func(i networkv1alpha1.EgressIPStatusItem) bool { return i.EgressIP == text })
 }
 
+// yields reports whether a Service waits for an external address, because a NAT pool or an EgressIP has it. It keeps what a
+// LoadBalancerPool gave it.
+func (o *oracle) yields(service *corev1.Service, address netip.Addr) bool {
+	given := loadbalancer.IsOurs(service) && slices.Contains(balancedOn(service), address)
+	return !given && (o.isGranted(address) || o.inForceOf(address) != "")
+}
+
 // addressOwner returns the present owner of an address: an older EgressIP, a node, an older NAT pool, or a service that has it in force.
 func (o *oracle) addressOwner(e *networkv1alpha1.EgressIP, address netip.Addr) string {
 	for i := range o.egress {
@@ -244,9 +251,7 @@ func (o *oracle) addressOwner(e *networkv1alpha1.EgressIP, address netip.Addr) s
 	}
 	for i := range o.services {
 		service := &o.services[i]
-		given := slices.Contains(balancedOn(service), address)
-		yields := (o.isGranted(address) || o.inForceOf(address) != "") && !(given && loadbalancer.IsOurs(service))
-		if slices.Contains(facts.ServiceAddresses(service), address) && !yields {
+		if slices.Contains(facts.ServiceAddresses(service), address) && !o.yields(service, address) {
 			return "a service's"
 		}
 	}

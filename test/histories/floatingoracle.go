@@ -16,7 +16,6 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/floating/claim"
-	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/networks"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 )
@@ -100,7 +99,7 @@ func (o *oracle) refusal(pool *networkv1alpha1.IPPool, read floating.Pool, err e
 }
 
 // outside returns the addresses that a NAT pool must not have, besides the addresses of other pools. EgressIPs that are younger than the
-// pool yield to it, and Services at addresses that a pool has in force.
+// pool yield to it, and Services that wait for the address.
 func (o *oracle) outside(pool *networkv1alpha1.IPPool) (taken []networkv1alpha1.AddressRange) {
 	for _, n := range slices.Concat(o.asked.PodNetworks(), o.asked.Services, o.asked.Join) {
 		taken = append(taken, floating.Of(n))
@@ -115,7 +114,7 @@ func (o *oracle) outside(pool *networkv1alpha1.IPPool) (taken []networkv1alpha1.
 	}
 	for i := range o.services {
 		for _, a := range facts.ExternalAddresses(&o.services[i]) {
-			if o.inForceOf(a) == "" || loadbalancer.IsOurs(&o.services[i]) && slices.Contains(balancedOn(&o.services[i]), a) {
+			if !o.yields(&o.services[i], a) {
 				add(a)
 			}
 		}

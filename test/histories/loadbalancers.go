@@ -298,7 +298,7 @@ func (o *oracle) book(s *corev1.Service) loadbalancer.Book {
 		}
 		use := loadbalancer.Use{Of: "service " + other.Namespace + "/" + other.Name}
 		for _, a := range facts.ExternalAddresses(other) {
-			if !slices.Contains(balancedOn(other), a) {
+			if !slices.Contains(balancedOn(other), a) && !o.yields(other, a) {
 				book[a] = append(book[a], loadbalancer.Use{Of: use.Of, Younger: true}) // it takes no address away
 			}
 		}

@@ -17,7 +17,6 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/reserved"
 	"github.com/weft-network/weft/pkg/topology"
 )
@@ -207,8 +206,7 @@ func (o *oracle) expectServices() {
 		}
 		parsed.Refuse(service, o.reserved())
 		parsed.YieldTo(service, func(a netip.Addr) string {
-			given := loadbalancer.IsOurs(service) && slices.Contains(balancedOn(service), a)
-			if !given && (o.isGranted(a) || o.inForceOf(a) != "") {
+			if o.yields(service, a) {
 				return "another object"
 			}
 			return ""
