@@ -132,6 +132,7 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, nn *networkv1a
 			a.port.Selected = selected(a.port.Network.Name)
 		}
 		if a != nil {
+			a.evades = r.evades(pod, a)
 			attempts = append(attempts, *a)
 		}
 	}
@@ -163,6 +164,10 @@ func (r *Reconciler) ensure(ctx context.Context, pod *corev1.Pod, nn *networkv1a
 		ports = append(ports, port)
 		if attempts[i].apart != nil { // it keeps its port and addresses until the node is connected again
 			failed = append(failed, fmt.Sprintf("%s: Network %s: %v", attempts[i].request, port.Network.Name, attempts[i].apart))
+		}
+		if host := attempts[i].foreignOf(port.Addresses); host != nil { // the same
+			failed = append(failed, fmt.Sprintf("%s: Network %s: address %s is used already: %s answers for it on the segment, as node %s found",
+				attempts[i].request, port.Network.Name, host.address, host.mac, host.seenBy))
 		}
 	}
 	applied := r.Database.Apply(ctx, topology.PodPortsUnit(name.Namespace, name.Name, ports))
@@ -201,6 +206,8 @@ type attempt struct {
 	pools   []alloc.Pool
 	hosts   []kind.SegmentHost            // on the segment of a Localnet Network, with addresses of its subnets
 	macs    []kind.SegmentMAC             // of machines on the segment of a Localnet Network, if the request has a MAC
+	foreign []foreignHost                 // on the segment of a Localnet Network
+	evades  bool                          // the pod gets other addresses than it was given
 	claim   *ipamclaimsv1alpha1.IPAMClaim // that the request names; nil: none
 	// floating are the addresses that the pod has of the IPPool pool on this Network.
 	pool     string
@@ -259,7 +266,7 @@ func (r *Reconciler) keep(ctx context.Context, pod types.NamespacedName, attempt
 	var staying []topology.PodPort
 	for _, have := range r.holders.of(pod) {
 		i := slices.IndexFunc(attempts, func(a attempt) bool {
-			return a.owner == have.owner && a.port.Network.Name == have.network && a.failed == nil
+			return a.owner == have.owner && a.port.Network.Name == have.network && a.failed == nil && !a.evades
 		})
 		if i < 0 {
 			leaving = append(leaving, have)

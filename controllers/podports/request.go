@@ -198,7 +198,7 @@ func (r *Reconciler) allocate(pod types.NamespacedName, a *attempt) (topology.Po
 	}
 	addresses, on := r.Addresses.Of(have.network), scope(a.port.Network, a.port.Node)
 	addresses.SetPools(on, a.pools)
-	request := alloc.Request{MAC: a.request.MAC, Addresses: ipam.Addresses(a.request.Addresses)}
+	request := alloc.Request{MAC: a.request.MAC, Addresses: ipam.Addresses(a.request.Addresses), Avoid: a.avoid()}
 	var got alloc.Assignment
 	err := r.granted(pod, have, func() (err error) {
 		if a.pool != "" {

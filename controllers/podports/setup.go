@@ -60,6 +60,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&networkv1alpha1.Network{}, r.all, predicate.Or[client.Object](trigger.SpecChanged(),
 				trigger.Changed(mtuChanged))),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, r.onNode, trigger.Changed(nodeChanged)),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.probed, trigger.Changed(foreignChanged)),
 			kind.Map(&corev1.Namespace{}, r.in, trigger.Changed(trigger.LabelsChanged)).MetadataOnly(),
 		}, r.freesHosts()...),
 	}, {
@@ -147,6 +148,11 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 
 func (r *Reconciler) onNode(ctx context.Context, node client.Object) []reconcile.Request {
 	return r.list(ctx, client.MatchingFields{byRequest: "node/" + node.GetName()})
+}
+
+// probed returns the pods of a node, which probes their addresses, and the pods that were refused.
+func (r *Reconciler) probed(ctx context.Context, node client.Object) []reconcile.Request {
+	return append(r.onNode(ctx, node), r.refused(ctx, node)...)
 }
 
 func (r *Reconciler) requesting(ctx context.Context, definition client.Object) []reconcile.Request {

@@ -118,8 +118,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if o.Mover != nil {
 		o.Mover.SetReport(gateway.ReportMoves(recorder, o.Node))
 	}
+	foreign := attach.NewForeignHosts(a.changed,
+		func(wait time.Duration) { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, wait) })
 	h := attach.NewHandler(attach.Options{
-		Node: o.Node, OVS: a.ovs, Bindings: a.bindings, Attachments: a.attachments, State: a.state, Collector: collector,
+		Node: o.Node, OVS: a.ovs, Bindings: a.bindings, Attachments: a.attachments, State: a.state, Collector: collector, Foreign: foreign,
 		Controller: a.controller, Switch: a.vswitchd, Counted: a.counted, Grace: cmp.Or(o.StatusGrace, statusGrace), Running: ctx,
 		Failpoint: a.options.failpoint, Observe: a.options.ObserveStage, Failed: attach.FailedAdd(recorder, a.options.ObserveStageFailed),
 	})
@@ -142,7 +144,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Prober: &prober.Prober{Running: ctx, Changed: a.changed}, Running: ctx,
 		Learning: learning.New(o.SwitchDir, names.IntegrationBridge, ctrl.Log.WithName("affinity"),
 			func() { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, learning.Retry) }),
-		BGP: speaker, Addresses: addresses,
+		BGP: speaker, Addresses: addresses, Foreign: foreign,
 		IPsec: ipsec.New(ipsec.Options{Socket: o.IKESocket, Pair: o.Identity, Authorities: o.TLS.CACert, Changed: a.changed,
 			Deleted: func() { a.gateway.Repairs.ChangedOf(repairs.IPsec) },
 			After:   func(wait time.Duration) { a.trigger.EnqueueAfter(types.NamespacedName{Name: o.Node}, wait) },

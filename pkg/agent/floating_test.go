@@ -474,6 +474,18 @@ func nodeOnTrunk(t *testing.T) (n *node, outside string) {
 	return n, outside
 }
 
+// wantForeign waits until the status has these foreign hosts: "dc 100 10.77.0.50 02:00:00:00:00:cc".
+func (n *node) wantForeign(want ...string) {
+	n.Helper()
+	n.until("foreign hosts", func() error {
+		var have []string
+		for _, host := range n.status().ForeignHosts {
+			have = append(have, fmt.Sprint(host.PhysicalNetwork, " ", host.VLAN, " ", host.Address, " ", host.MACAddress))
+		}
+		return isTrue(slices.Equal(have, want), fmt.Sprintf("%q, want %q", have, want))
+	})
+}
+
 // A pod of a Localnet Network is refused an address that a machine of the segment uses. A running pod's addresses are not probed
 // again: it keeps its interface when a machine takes its address later and the agent is replaced.
 func TestAnAddressOfASegmentInUse(t *testing.T) {
@@ -482,11 +494,20 @@ func TestAnAddressOfASegmentInUse(t *testing.T) {
 	web, addresses := n.newRequester("web", 5, "segment"), prefixes("10.77.0.50/16", "fd77::50/64")
 	web.giveSegmentPort(segment(100), addresses)
 	used := []string{"10.77.0.50/32", "fd77::50/128"}
+	var hosts []string
 	for i, text := range used {
-		n.refused(web.pod, addresses[i].Addr(), n.use(outside, "vlan100", true, text))
+		mac := n.use(outside, "vlan100", true, text)
+		n.refused(web.pod, addresses[i].Addr(), mac)
 		n.use(outside, "vlan100", false, text)
+		hosts = append(hosts, fmt.Sprintf("dc 100 %s %s", addresses[i].Addr(), mac))
+		n.wantForeign(hosts...)
 	}
+	n.stopAgent()
+	n.startAgent()
+	n.until("STATUS", n.ready)
+	n.wantForeign(hosts...)
 	result := n.add(web.pod)
+	n.wantForeign()
 	n.use(outside, "vlan100", true, used...)
 	n.stopAgent()
 	n.startAgent()

@@ -240,6 +240,10 @@ func (f *whyFacts) failedEvent(a *whyAnswer) bool {
 			if found := missing.FindStringSubmatch(text); found != nil {
 				return a.wait(found[2], found[3], since, found[1], nextOf(found[2], f.pod.Spec.NodeName))
 			}
+			if strings.Contains(text, " is used already: ") {
+				return a.wait("link", "an address that no host of the segment uses", since, text, "find the host by its MAC; "+
+					"or request another address; or exclude the address from its Network or IPPool, and recreate the pod")
+			}
 			if e.Reason == "FailedCreatePodSandBox" && f.port != nil && !f.port.Up {
 				return false // the databases know better than the runtime's words
 			}

@@ -102,6 +102,12 @@ func TestWhy(t *testing.T) {
 		"the same in the runtime's words": {whyFacts{pod: whyPod(nil), network: whyNetwork(),
 			events: []corev1.Event{warning("FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error: "+binding, 30*time.Second)}},
 			[]string{"waits for ovn-controller (stage binding on node n1", "port demo_web-0: ovn-controller has not claimed it yet"}, true},
+		"an address of a foreign host": {whyFacts{pod: whyPod(nil), network: whyNetwork(),
+			port: &trace.PortState{Northbound: true, Southbound: true},
+			events: []corev1.Event{warning("FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error: port segment_demo_web-0_net1: "+
+				"address 10.77.0.50 is used already: 02:00:00:00:00:cc answers for it on the segment of link breth1, VLAN 100", 30*time.Second)}},
+			[]string{"waits for an address that no host of the segment uses (stage link on node n1",
+				"port segment_demo_web-0_net1: address 10.77.0.50", "02:00:00:00:00:cc", "-> find the host by its MAC"}, true},
 		"no port in the northbound database": {whyFacts{pod: whyPod(nil),
 			network: whyNetwork(), port: &trace.PortState{},
 			leads: errors.New("no operator leads: the lease has no holder")},

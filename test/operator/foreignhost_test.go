@@ -126,3 +126,69 @@ func TestForeignHostsKeepTheirAddresses(t *testing.T) {
 	w.carried(e, "192.0.2.100 n1")
 	w.balanced(s, networkv1alpha1.ReasonAsExpected, "192.0.2.201")
 }
+
+// foreign reports hosts on VLAN 100 of the physical network dc that answer for addresses, as a node's agent does.
+func (w *world) foreign(node string, addresses ...networkv1alpha1.IP) {
+	w.Helper()
+	w.setStatus(node, func(nn *networkv1alpha1.NodeNetwork) {
+		nn.Status.ForeignHosts = nil
+		for _, a := range addresses {
+			nn.Status.ForeignHosts = append(nn.Status.ForeignHosts, networkv1alpha1.ForeignHost{PhysicalNetwork: "dc", VLAN: 100,
+				Address: a, MACAddress: "02:00:00:00:00:cc", AnsweredAt: metav1.Now()})
+		}
+	})
+}
+
+// A pod of a Localnet Network that has not started gets another address when a foreign host answers for its own. A running pod, and a pod
+// that names its address, keep it, and their condition names the host. Other pods avoid the address while the host is reported.
+func TestPodsEvadeForeignHosts(t *testing.T) {
+	w := newWorld(t)
+	o := w.start()
+	cn := w.network(dualStack()...)
+	w.join("n1", "n2")
+	patch(w, cn, func(cn *networkv1alpha1.ClusterNetwork) {
+		cn.Spec.PhysicalNetworks = []networkv1alpha1.PhysicalNetwork{{Name: "dc", Link: "eth1"}}
+	})
+	for _, node := range []string{"n1", "n2"} {
+		w.wantPhysical(node, "dc eth1")
+		w.reportPhysical(node, networkv1alpha1.NodePhysicalNetworkStatus{Name: "dc", Ready: true, Bridge: "breth1"})
+	}
+	w.podNetwork("segment", networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLocalnet, PhysicalNetwork: "dc", VLAN: 100,
+		Subnets: subnets("10.100.0.0/29")}) // .1 to .6
+	w.podNetwork("elsewhere", networkv1alpha1.NetworkSpec{Topology: networkv1alpha1.TopologyLocalnet, PhysicalNetwork: "dc", VLAN: 200,
+		Subnets: subnets("10.100.0.0/29")})
+	want := map[string]string{}
+	request := func(name, node, requests, port, address string) *corev1.Pod {
+		t.Helper()
+		p := w.requesting(name, node, requests)
+		want[port] = address
+		w.wantPorts(want)
+		return p
+	}
+	w.reportNetworks(request("running", "n1", "segment", "segment_default_running_net1", "10.100.0.1"))
+	request("starting", "n1", "segment", "segment_default_starting_net1", "10.100.0.2")
+	request("naming", "n1", `[{"name":"segment","ips":["10.100.0.3"]}]`, "segment_default_naming_net1", "10.100.0.3")
+	request("other", "n1", "elsewhere", "elsewhere_default_other_net1", "10.100.0.1")
+
+	w.foreign("n1", "10.100.0.1", "10.100.0.2", "10.100.0.3", "10.100.0.4")
+	want["segment_default_starting_net1"] = "10.100.0.5"
+	w.wantPorts(want)
+	w.allocated("naming", corev1.ConditionFalse, "default/segment", "10.100.0.3 is used already", "02:00:00:00:00:cc", "node n1")
+	w.allocated("running", corev1.ConditionFalse, "10.100.0.1 is used already")
+	request("elsewhere", "n2", "segment", "segment_default_elsewhere_net1", "10.100.0.6")
+	w.requesting("late", "n2", "segment")
+	w.allocated("late", corev1.ConditionFalse, "no free address in 10.100.0.0/29", "hosts of the segment answer for them (4)")
+
+	o.stop()
+	o = w.start()
+	o.settle()
+	w.wantPorts(want)
+	w.allocated("late", corev1.ConditionFalse, "hosts of the segment answer for them (4)")
+
+	w.foreign("n1", "10.100.0.2") // the others have gone
+	w.allocated("naming", corev1.ConditionTrue)
+	w.allocated("running", corev1.ConditionTrue)
+	want["segment_default_late_net1"] = "10.100.0.4"
+	w.wantPorts(want)
+	w.allocated("late", corev1.ConditionTrue)
+}

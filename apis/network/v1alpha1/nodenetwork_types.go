@@ -213,6 +213,29 @@ type ProbedAddress struct {
 	Error string `json:"error,omitempty"`
 }
 
+// MaxForeignHosts is how many foreign hosts a node reports.
+const MaxForeignHosts = 64
+
+// ForeignHost is a host on a segment of the data centre that answered for an address just before a pod got it.
+type ForeignHost struct {
+	// physicalNetwork is the network of the segment.
+	PhysicalNetwork PhysicalNetworkName `json:"physicalNetwork"`
+
+	// vlan is the VLAN ID of the segment. 0 means untagged frames.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4094
+	VLAN int32 `json:"vlan"`
+
+	// address is the address for which the host answered.
+	Address IP `json:"address"`
+
+	// macAddress is the MAC that answered.
+	MACAddress MACAddress `json:"macAddress"`
+
+	// answeredAt is when the host answered. It may be half an hour before the last answer.
+	AnsweredAt metav1.Time `json:"answeredAt"`
+}
+
 // Limits of a NodeNetwork's wildcards.
 const (
 	// MaxWildcards is how many names with wildcards a cluster may use.
@@ -417,6 +440,16 @@ type NodeNetworkStatus struct {
 	// +listMapKey=address
 	// +kubebuilder:validation:MaxItems=256
 	Probed []ProbedAddress `json:"probed,omitempty"`
+
+	// foreignHosts are the hosts that answered the node's probe of an address which a pod was to get. Pods that do not request
+	// such an address get another. An entry ends an hour after answeredAt, or with a probe that nobody answers.
+	// +optional
+	// +listType=map
+	// +listMapKey=physicalNetwork
+	// +listMapKey=vlan
+	// +listMapKey=address
+	// +kubebuilder:validation:MaxItems=64
+	ForeignHosts []ForeignHost `json:"foreignHosts,omitempty"`
 
 	// agentVersion is the version of the agent that wrote this.
 	// +optional

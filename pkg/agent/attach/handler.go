@@ -37,6 +37,8 @@ type Options struct {
 	Collector   *Collector
 	// Controller is ovn-controller, and Switch is ovs-vswitchd.
 	Controller, Switch *daemon.Daemon
+	// Foreign are the hosts that answered for addresses of pods.
+	Foreign *ForeignHosts
 	// Counted is called when the number of attachments may have changed.
 	Counted func()
 	// Further attaches what pods request beside the cluster network; nil: nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -15,7 +16,8 @@ import (
 )
 
 // probe refuses a pod whose addresses another host uses on a segment of the data centre. It must be called before the pod has
-// its interface, because ovn-controller then announces the addresses. It skips a segment that the host cannot probe, for
+// its interface, because ovn-controller then announces the addresses. The node's status names the host, so that the operator gives the pod
+// another address. It skips a segment that the host cannot probe, for
 // example because the bridge is down.
 func (a *adding) probe(ctx context.Context, vif desired.VIF) error {
 	addresses := vif.OnSegment()
@@ -34,13 +36,17 @@ func (a *adding) probe(ctx context.Context, vif desired.VIF) error {
 		return nil
 	}
 	err := neighbour.Probe(ctx, on, addresses)
+	var used *neighbour.UsedError
 	switch {
-	case errors.As(err, new(*neighbour.UsedError)):
+	case errors.As(err, &used):
+		a.Foreign.answered(vif, used, time.Now())
 		return cniwire.Errorf(cniwire.CodeTryAgainLater, "port %s: %v", a.port, err)
 	case ctx.Err() != nil:
 		return a.stopped(ctx, stageLink, "its addresses are being probed on the segment")
 	case err != nil:
 		log.Info("cannot probe addresses of a segment; continuing", "reason", err.Error())
+	default:
+		a.Foreign.silent(vif, addresses)
 	}
 	return nil
 }

@@ -65,6 +65,7 @@ type Reconciler struct {
 	ControllerRemotes  []string
 
 	Attachments *attach.Attachments
+	Foreign     *attach.ForeignHosts
 	State       *attach.State
 	Check       *attach.SelfCheck
 	CNI         *cniconfig.Config
@@ -151,6 +152,7 @@ func (r *Reconciler) apply(ctx context.Context, node *corev1.Node, nn *networkv1
 	if nn != nil {
 		// While a database is disconnected, the status keeps its last data, because the operator depends on it.
 		spec, h.Status = nn.Spec, *nn.Status.DeepCopy()
+		h.Status.ForeignHosts = r.Foreign.Report(h.Status.ForeignHosts, time.Now()) // before the first pod is attached
 	}
 	if r.Bindings.Connected() {
 		h.Used = r.Bindings.Pods()

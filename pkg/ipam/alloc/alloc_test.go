@@ -181,3 +181,27 @@ func prefixes(texts ...string) (parsed []netip.Prefix) {
 	}
 	return parsed
 }
+
+// An address that a host outside has is not chosen, not even as the last one, and can be requested.
+func TestAnAvoidedAddress(t *testing.T) {
+	a, _ := newNode("10.0.0.0/29") // .3 to .6
+	avoid := []netip.Addr{netip.MustParseAddr("10.0.0.3"), netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("192.0.2.1")}
+	wanted := func(owner Owner, request Request, want string) {
+		t.Helper()
+		if got, err := a.Allocate("n1", owner, request); err != nil || text(got) != want {
+			t.Errorf("%s has %v (%v), want %s", owner, got.Addresses, err, want)
+		}
+	}
+	wanted("a", Request{Avoid: avoid}, "[10.0.0.4/29]")
+	wanted("b", Request{Avoid: avoid}, "[10.0.0.6/29]")
+	wanted("c", Request{Addresses: avoid[1:2], Avoid: avoid}, "[10.0.0.5/29]")
+	a.Release("c")
+	_, err := a.Allocate("n1", "d", Request{Avoid: avoid})
+	if want := "all 4 are in use, or hosts of the segment answer for them (2)"; !errors.Is(err, ipam.ErrExhausted) ||
+		!strings.Contains(err.Error(), want) {
+		t.Errorf("error is %v, want %q", err, want)
+	}
+	a.Release("b") // rests, behind c's address
+	wanted("e", Request{Avoid: avoid}, "[10.0.0.6/29]")
+	wanted("f", Request{}, "[10.0.0.3/29]") // c's address still rests
+}

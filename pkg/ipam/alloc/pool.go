@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"net/netip"
@@ -128,15 +129,15 @@ func (p *pool) after(address netip.Addr) netip.Addr {
 }
 
 // take assigns an address that is unused or has rested long enough. With rested false, it assigns the address that
-// has rested longest.
-func (p *pool) take(owner Owner, now time.Time, rested bool) (netip.Addr, bool) {
+// has rested longest. It assigns no address of avoid.
+func (p *pool) take(owner Owner, now time.Time, rested bool, avoid []netip.Addr) (netip.Addr, bool) {
 	if int64(len(p.used)) >= p.size && within(p, p.used) >= p.size {
 		return netip.Addr{}, false
 	}
 	p.wake(now)
-	address, ok := p.fresh()
+	address, ok := p.fresh(avoid)
 	if !ok && !rested {
-		address, ok = p.oldest()
+		address, ok = p.oldest(avoid)
 	}
 	if ok {
 		p.used[address] = owner
@@ -167,33 +168,41 @@ func within[V any](p *pool, addresses map[netip.Addr]V) (n int64) {
 }
 
 // fresh searches the subnet cyclically for an address that is neither used nor resting.
-func (p *pool) fresh() (netip.Addr, bool) {
+func (p *pool) fresh(avoid []netip.Addr) (netip.Addr, bool) {
 	if int64(len(p.used)+len(p.resting)) >= p.size && within(p, p.used)+within(p, p.resting) >= p.size {
 		return netip.Addr{}, false
 	}
-	for range len(p.used) + len(p.resting) + 1 {
+	for range len(p.used) + len(p.resting) + len(avoid) + 1 {
 		address := p.next
 		p.next = p.after(address)
 		_, used := p.used[address]
 		_, resting := p.resting[address]
-		if !used && !resting {
+		if !used && !resting && !slices.Contains(avoid, address) {
 			return address, true
 		}
 	}
 	return netip.Addr{}, false
 }
 
-func (p *pool) oldest() (netip.Addr, bool) {
-	for len(p.queue) > 0 {
-		address := p.queue[0]
-		p.queue = p.queue[1:]
-		_, resting := p.resting[address]
-		delete(p.resting, address)
-		if resting && p.has(address) { // it may have been excluded since
+func (p *pool) oldest(avoid []netip.Addr) (netip.Addr, bool) {
+	for i, address := range p.queue {
+		// It may have been excluded since.
+		if _, resting := p.resting[address]; resting && p.has(address) && !slices.Contains(avoid, address) {
+			p.queue = slices.Delete(p.queue, i, i+1)
+			delete(p.resting, address)
 			return address, true
 		}
 	}
 	return netip.Addr{}, false
+}
+
+// exhausted says why the pool has no address for a request.
+func (p *pool) exhausted(avoid []netip.Addr) error {
+	avoided := len(slices.DeleteFunc(slices.Clone(avoid), func(address netip.Addr) bool { return !p.has(address) }))
+	if avoided == 0 {
+		return fmt.Errorf("no free address in %s, all %d are in use", p.subnet, p.size)
+	}
+	return fmt.Errorf("no free address in %s: all %d are in use, or hosts of the segment answer for them (%d)", p.subnet, p.size, avoided)
 }
 
 // claim marks an address as used.

@@ -19,6 +19,8 @@ type Request struct {
 	// Reservation is the name of the reservation whose addresses the owner gets. If the reservation is empty, it keeps
 	// what the owner gets. Empty: no reservation.
 	Reservation string
+	// Avoid are addresses that the node does not choose: hosts outside of the cluster have them. They can be requested.
+	Avoid []netip.Addr
 	// MAC must pass ipam.CheckMAC, or be the MAC that is derived from the addresses.
 	MAC net.HardwareAddr
 }
@@ -59,10 +61,11 @@ func (r *Request) require(reserved []netip.Addr) error {
 
 // takeOne assigns the requested address of a family, which must be available, or chooses an address. A requested
 // address need not have rested, because its owner requires exactly that address.
-func (n *node) takeOne(is4 bool, owner Owner, now time.Time, requested []netip.Addr) (netip.Prefix, error) {
+func (n *node) takeOne(is4 bool, owner Owner, now time.Time, request Request) (netip.Prefix, error) {
+	requested := request.Addresses
 	i := slices.IndexFunc(requested, func(address netip.Addr) bool { return address.Is4() == is4 })
 	if i < 0 {
-		return n.takeAddress(is4, owner, now)
+		return n.takeAddress(is4, owner, now, request.Avoid)
 	}
 	p := n.holderOf(requested[i])
 	delete(p.resting, requested[i])

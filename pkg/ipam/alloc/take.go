@@ -75,7 +75,7 @@ func (n *node) take(owner Owner, now time.Time, request Request) (Assignment, er
 		if floats(request.Floating, is4) {
 			continue
 		}
-		address, err := n.takeOne(is4, owner, now, request.Addresses)
+		address, err := n.takeOne(is4, owner, now, request)
 		if err != nil {
 			n.giveBack(got.Addresses)
 			return Assignment{}, err
@@ -129,7 +129,7 @@ func familiesOf(pools []*pool) []bool {
 
 // takeAddress tries the subnets of one family in order: first unused addresses and addresses whose quarantine has
 // ended, then addresses in quarantine.
-func (n *node) takeAddress(is4 bool, owner Owner, now time.Time) (netip.Prefix, error) {
+func (n *node) takeAddress(is4 bool, owner Owner, now time.Time, avoid []netip.Addr) (netip.Prefix, error) {
 	var tried []error
 	for _, rested := range []bool{true, false} {
 		tried = nil
@@ -137,11 +137,11 @@ func (n *node) takeAddress(is4 bool, owner Owner, now time.Time) (netip.Prefix, 
 			if p.subnet.Addr().Is4() != is4 || p.leaving {
 				continue
 			}
-			if address, ok := p.take(owner, now, rested); ok {
+			if address, ok := p.take(owner, now, rested, avoid); ok {
 				delete(n.lacking, is4)
 				return netip.PrefixFrom(address, p.subnet.Bits()), nil
 			}
-			tried = append(tried, fmt.Errorf("no free address in %s, all %d are in use", p.subnet, p.size))
+			tried = append(tried, p.exhausted(avoid))
 		}
 	}
 	n.lack(is4)
