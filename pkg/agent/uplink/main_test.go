@@ -63,7 +63,7 @@ func exitCode(err error) int {
 func configOf(dir, remote, boot string) Config {
 	return Config{
 		Dir: dir, OpenVSwitch: remote, Datapath: datapath(), Log: logr.Discard(),
-		MoveTimeout: 10 * time.Second, ProbeTimeout: 4 * time.Second, AwayGrace: time.Second,
+		MoveTimeout: 10 * time.Second, ProbeTimeout: 4 * time.Second, AwayGrace: time.Second, SwitchTimeout: 2 * time.Second,
 		BootID:       func() (string, error) { return boot, nil },
 		GuardCommand: []string{"/proc/self/exe", "uplink-guard", "--dir=" + dir, "--ovs=" + remote, "--boot=" + boot},
 	}

@@ -16,13 +16,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-const (
-	// switchTimeout limits the wait for Open vSwitch.
-	switchTimeout = 5 * time.Second
-	// maxInterrupted is the number of consecutive moves that may end with their process. After that the mover does not
-	// retry.
-	maxInterrupted = 3
-)
+// maxInterrupted is the number of consecutive moves that may end with their process. After that the mover does not retry.
+const maxInterrupted = 3
 
 // ErrRolledBack means that a move was undone. The error has the reason. The mover does not retry until the request or
 // the boot changes.
@@ -42,6 +37,8 @@ type Config struct {
 	// is 15 s. GuardGrace is how long a move may take to undo itself after MoveTimeout before the guard does it; the
 	// default is 15 s.
 	MoveTimeout, ProbeTimeout, GuardGrace time.Duration
+	// SwitchTimeout limits the wait for Open vSwitch; the default is 5 s.
+	SwitchTimeout time.Duration
 	// AwayGrace is how long Open vSwitch may not run before moved links get their addresses back; the default is 10 s.
 	AwayGrace time.Duration
 	// GuardCommand starts the guard. The mover adds --link, --attempt and --timeout. The command must call Mover.Guard.
@@ -108,6 +105,7 @@ func New(cfg Config) *Mover {
 	cfg.MoveTimeout = cmp.Or(cfg.MoveTimeout, 45*time.Second)
 	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, 15*time.Second)
 	cfg.GuardGrace = cmp.Or(cfg.GuardGrace, 15*time.Second)
+	cfg.SwitchTimeout = cmp.Or(cfg.SwitchTimeout, 5*time.Second)
 	cfg.AwayGrace = cmp.Or(cfg.AwayGrace, 10*time.Second)
 	if cfg.BootID == nil {
 		cfg.BootID = kernelBootID
@@ -130,7 +128,7 @@ func (m *Mover) dir() folder { return folder(m.cfg.Dir) }
 
 // withSwitch calls do with a connection to Open vSwitch, or with nil if it cannot connect.
 func (m *Mover) withSwitch(ctx context.Context, do func(*rows) error) error {
-	sw, err := connect(ctx, m.cfg.OpenVSwitch, switchTimeout, m.cfg.Log)
+	sw, err := connect(ctx, m.cfg.OpenVSwitch, m.cfg.SwitchTimeout, m.cfg.Log)
 	if err != nil {
 		m.cfg.Log.Info("cannot connect to Open vSwitch", "reason", err.Error())
 	}
