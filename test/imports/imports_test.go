@@ -171,7 +171,7 @@ var table = []rule{
 		"github.com/digitalocean/go-openvswitch", "sigs.k8s.io/knftables", "github.com/google/uuid", "github.com/safchain/ethtool",
 		"golang.org/x/net/bpf", "golang.org/x/net/icmp", "golang.org/x/net/ipv6", "golang.org/x/sys/unix",
 		"google.golang.org/grpc", "k8s.io/cri-api",
-		"k8s.io/kubelet", "github.com/osrg/gobgp/v3", "github.com/strongswan/govici", "google.golang.org/protobuf", "github.com/google/nftables",
+		"k8s.io/kubelet", "github.com/osrg/gobgp/v4", "github.com/strongswan/govici", "google.golang.org/protobuf", "github.com/google/nftables",
 		"github.com/mdlayher/netlink"),
 		never: below("controllers", "pkg/topology", "pkg/ovn/nbdb")},
 	{packages: "pkg/agent/bfd", direct: []string{"github.com/go-logr/logr", "golang.org/x/net/ipv4", "golang.org/x/net/ipv6"},

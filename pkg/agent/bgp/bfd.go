@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	api "github.com/osrg/gobgp/v3/api"
+	api "github.com/osrg/gobgp/v4/api"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/bfd"

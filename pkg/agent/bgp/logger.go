@@ -1,47 +1,59 @@
 package bgp
 
 import (
-	"fmt"
+	"context"
+	"log/slog"
 	"strings"
-	"sync"
 
 	"github.com/go-logr/logr"
-	"github.com/osrg/gobgp/v3/pkg/log"
-	"github.com/osrg/gobgp/v3/pkg/packet/bgp"
-	"github.com/osrg/gobgp/v3/pkg/server"
+	packet "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"github.com/osrg/gobgp/v4/pkg/server"
 )
 
-// speaking is a BGP server with its log.
-type speaking struct {
-	*server.BgpServer
-	logger *logger
+// newServer returns a server without a configuration. Until ctx ends, its messages go to log, and why there is no session to note.
+func newServer(ctx context.Context, log logr.Logger, note func(reason string)) *server.BgpServer {
+	handler := &logHandler{running: ctx, log: log, note: note}
+	return server.NewBgpServer(server.LoggerOption(slog.New(handler), nil))
 }
 
-// newServer starts a server without a configuration. It never ends.
-func newServer() *speaking {
-	s := &speaking{logger: &logger{log: logr.Discard(), note: func(string) {}, freed: make(chan struct{}, 1)}}
-	s.BgpServer = server.NewBgpServer(server.LoggerOption(s.logger))
-	go s.Serve()
-	return s
+// logHandler passes the server's messages to the agent's log, and why there is no session to note.
+type logHandler struct {
+	running context.Context
+	log     logr.Logger
+	note    func(reason string)
 }
 
-// logger passes the server's messages to the agent's log, and why there is no session to note.
-type logger struct {
-	mu   sync.Mutex
-	log  logr.Logger
-	note func(reason string)
-	// freed receives a value when the server has ended the goroutines of a deleted peer. Only a message says so.
-	freed chan struct{}
-}
+// Enabled implements slog.Handler. Why a connection fails is a debug message.
+func (h *logHandler) Enabled(context.Context, slog.Level) bool { return h.running.Err() == nil }
 
-// freedMessage is the server's message that the goroutines of a deleted peer have ended.
-const freedMessage = "freed fsm.h"
+// WithAttrs implements slog.Handler. The attributes of all messages name the peer, as log does.
+func (h *logHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 
-// attach sets where messages go from now on.
-func (l *logger) attach(to logr.Logger, note func(reason string)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.log, l.note = to, note
+// WithGroup implements slog.Handler.
+func (h *logHandler) WithGroup(string) slog.Handler { return h }
+
+// Handle implements slog.Handler.
+func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
+	fields := map[string]slog.Value{}
+	r.Attrs(func(a slog.Attr) bool {
+		fields[a.Key] = a.Value
+		return true
+	})
+	if reason := reasonOf(r.Message, fields); reason != "" {
+		h.note(reason)
+	}
+	var values []any
+	for _, key := range []string{"Reason", "reason", "State", "Error", "Code", "Subcode"} {
+		if value, ok := fields[key]; ok {
+			values = append(values, strings.ToLower(key), value.String())
+		}
+	}
+	level := 0
+	if r.Level < slog.LevelWarn {
+		level = 1
+	}
+	h.log.V(level).Info(r.Message, values...)
+	return nil
 }
 
 // timeout is the end of the kernel's error of a connection that nobody answers.
@@ -50,18 +62,24 @@ const timeout = "i/o timeout"
 func isTimeout(reason string) bool { return strings.HasSuffix(reason, timeout) }
 
 // reasonOf returns why there is no session, if a message of the server says so.
-func reasonOf(message string, fields log.Fields) string {
+func reasonOf(message string, fields map[string]slog.Value) string {
 	switch message {
 	case "failed to connect":
-		return fmt.Sprintf("cannot connect: %v", fields["Error"])
+		return "cannot connect: " + fields["Error"].String()
+	case "outgoing connection IO error":
+		return refused
 	case "received notification":
 		return "the router ended the session: " + notification(fields)
 	case "sent notification":
-		if fields["Subcode"] != uint8(bgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET) { // BFD's, whose reason is known
-			return fmt.Sprintf("the node ended the session: %v", fields["Data"])
+		code := notification(fields)
+		switch {
+		case fields["Code"].Int64() == packet.BGP_ERROR_FSM_ERROR: // what the router sent was a notification
+			return refused
+		case !strings.HasSuffix(code, ownReset): // BFD's, whose reason is known
+			return "the node ended the session: " + code
 		}
 	case "Peer Down":
-		if reason := fmt.Sprint(fields["Reason"]); !strings.HasSuffix(reason, ownReset) {
+		if reason := fields["Reason"].String(); !strings.HasSuffix(reason, ownReset) {
 			return "the session ended: " + reason
 		}
 	}
@@ -71,58 +89,8 @@ func reasonOf(message string, fields log.Fields) string {
 // ownReset is the end of the server's reason for the end of a session that BFD has closed.
 const ownReset = "subcode 4(administrative reset)"
 
-// notification names the error code of a notification that the router sent.
-func notification(fields log.Fields) string {
-	code, ok := fields["Code"].(uint8)
-	subcode, ok2 := fields["Subcode"].(uint8)
-	if !ok || !ok2 {
-		return "notification without a code"
-	}
-	return bgp.NewNotificationErrorCode(code, subcode).String()
+// notification names the error code of a notification.
+func notification(fields map[string]slog.Value) string {
+	code, subcode := fields["Code"].Int64(), fields["Subcode"].Int64()
+	return packet.NewNotificationErrorCode(uint8(code), uint8(subcode)).String()
 }
-
-func (l *logger) pass(level int, message string, fields log.Fields) {
-	l.mu.Lock()
-	to, note := l.log, l.note
-	l.mu.Unlock()
-	if reason := reasonOf(message, fields); reason != "" {
-		note(reason)
-	}
-	if message == freedMessage {
-		select {
-		case l.freed <- struct{}{}:
-		default:
-		}
-	}
-	var values []any
-	for _, key := range []string{"Reason", "State", "Error", "Code", "Subcode"} {
-		if value, ok := fields[key]; ok {
-			values = append(values, strings.ToLower(key), fmt.Sprint(value))
-		}
-	}
-	to.V(level).Info(message, values...)
-}
-
-// Panic implements log.Logger.
-func (l *logger) Panic(message string, fields log.Fields) { l.pass(0, message, fields); panic(message) }
-
-// Fatal implements log.Logger. The server calls it only for a configuration that cannot occur.
-func (l *logger) Fatal(message string, fields log.Fields) { l.pass(0, message, fields) }
-
-// Error implements log.Logger.
-func (l *logger) Error(message string, fields log.Fields) { l.pass(0, message, fields) }
-
-// Warn implements log.Logger.
-func (l *logger) Warn(message string, fields log.Fields) { l.pass(0, message, fields) }
-
-// Info implements log.Logger.
-func (l *logger) Info(message string, fields log.Fields) { l.pass(1, message, fields) }
-
-// Debug implements log.Logger.
-func (l *logger) Debug(message string, fields log.Fields) { l.pass(1, message, fields) }
-
-// SetLevel implements log.Logger.
-func (l *logger) SetLevel(log.LogLevel) {}
-
-// GetLevel implements log.Logger. Why a connection fails is a debug message.
-func (l *logger) GetLevel() log.LogLevel { return log.DebugLevel }

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
-	api "github.com/osrg/gobgp/v3/api"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	packet "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
@@ -50,45 +50,31 @@ func routesFor(spec *networkv1alpha1.NodeBGP, peer string) (map[netip.Prefix]rou
 	return routes, nil
 }
 
-var (
-	family4 = &api.Family{Afi: api.Family_AFI_IP, Safi: api.Family_SAFI_UNICAST}
-	family6 = &api.Family{Afi: api.Family_AFI_IP6, Safi: api.Family_SAFI_UNICAST}
-)
-
-func familyOf(a netip.Addr) *api.Family {
-	if a.Is4() {
-		return family4
-	}
-	return family6
-}
-
 // path returns a route as the server takes it. internal means that the peer is in the nodes' own AS.
-func (r route) path(prefix netip.Prefix, internal bool) (*api.Path, error) {
-	nlri, err := anypb.New(&api.IPAddressPrefix{Prefix: prefix.Addr().String(), PrefixLen: uint32(prefix.Bits())})
+func (r route) path(prefix netip.Prefix, internal bool) (*apiutil.Path, error) {
+	nlri, err := packet.NewIPAddrPrefix(prefix)
 	if err != nil {
 		return nil, err
 	}
-	var next proto.Message = &api.NextHopAttribute{NextHop: r.nextHop.String()}
-	if prefix.Addr().Is6() {
-		next = &api.MpReachNLRIAttribute{Family: family6, NextHops: []string{r.nextHop.String()}, Nlris: []*anypb.Any{nlri}}
+	path := &apiutil.Path{Family: packet.RF_IPv4_UC, Nlri: nlri, Age: time.Now().Unix(),
+		Attrs: []packet.PathAttributeInterface{packet.NewPathAttributeOrigin(packet.BGP_ORIGIN_ATTR_TYPE_IGP)}}
+	var next packet.PathAttributeInterface
+	if prefix.Addr().Is4() {
+		next, err = packet.NewPathAttributeNextHop(r.nextHop)
+	} else {
+		path.Family = packet.RF_IPv6_UC
+		next, err = packet.NewPathAttributeMpReachNLRI(path.Family, []packet.PathNLRI{{NLRI: nlri}}, r.nextHop)
 	}
-	attributes := []proto.Message{&api.OriginAttribute{}, next}
+	if err != nil {
+		return nil, err
+	}
+	path.Attrs = append(path.Attrs, next)
 	if internal && r.preference >= 0 {
-		attributes = append(attributes, &api.LocalPrefAttribute{LocalPref: uint32(r.preference)})
+		path.Attrs = append(path.Attrs, packet.NewPathAttributeLocalPref(uint32(r.preference)))
 	}
 	communities, err := parseCommunities(strings.Fields(r.communities))
-	if err != nil {
-		return nil, err
-	}
-	path := &api.Path{Family: familyOf(prefix.Addr()), Nlri: nlri}
-	for _, attribute := range append(attributes, communities...) {
-		packed, err := anypb.New(attribute)
-		if err != nil {
-			return nil, err
-		}
-		path.Pattrs = append(path.Pattrs, packed)
-	}
-	return path, nil
+	path.Attrs = append(path.Attrs, communities...)
+	return path, err
 }
 
 // wellKnown has the communities with a name (IANA, "BGP Well-known Communities").
@@ -98,11 +84,12 @@ var wellKnown = map[string]uint32{
 }
 
 // parseCommunities returns the attributes of standard and of large communities.
-func parseCommunities(texts []string) (attributes []proto.Message, err error) {
-	standard, large := &api.CommunitiesAttribute{}, &api.LargeCommunitiesAttribute{}
+func parseCommunities(texts []string) (attributes []packet.PathAttributeInterface, err error) {
+	var standard []uint32
+	var large []*packet.LargeCommunity
 	for _, text := range texts {
 		if value, ok := wellKnown[text]; ok {
-			standard.Communities = append(standard.Communities, value)
+			standard = append(standard, value)
 			continue
 		}
 		parts := strings.Split(text, ":")
@@ -119,16 +106,16 @@ func parseCommunities(texts []string) (attributes []proto.Message, err error) {
 			n[i] = uint32(value)
 		}
 		if len(parts) == 2 {
-			standard.Communities = append(standard.Communities, n[0]<<16|n[1])
+			standard = append(standard, n[0]<<16|n[1])
 		} else {
-			large.Communities = append(large.Communities, &api.LargeCommunity{GlobalAdmin: n[0], LocalData1: n[1], LocalData2: n[2]})
+			large = append(large, &packet.LargeCommunity{ASN: n[0], LocalData1: n[1], LocalData2: n[2]})
 		}
 	}
-	if len(standard.Communities) > 0 {
-		attributes = append(attributes, standard)
+	if len(standard) > 0 {
+		attributes = append(attributes, packet.NewPathAttributeCommunities(standard))
 	}
-	if len(large.Communities) > 0 {
-		attributes = append(attributes, large)
+	if len(large) > 0 {
+		attributes = append(attributes, packet.NewPathAttributeLargeCommunities(large))
 	}
 	return attributes, nil
 }

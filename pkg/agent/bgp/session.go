@@ -9,8 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
-	api "github.com/osrg/gobgp/v3/api"
+	"github.com/google/uuid"
+	"github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	packet "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"github.com/osrg/gobgp/v4/pkg/server"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
@@ -22,8 +25,11 @@ const (
 	deferralSeconds = 10
 	// hops is the TTL of sessions with routers of another AS behind others.
 	hops = 255
-	// freeTimeout bounds the wait for the end of a deleted peer.
-	freeTimeout = 10 * time.Second
+	// shutTimeout bounds the wait for the end of a session, and shutPause is the time between two questions whether it has ended.
+	shutTimeout = 10 * time.Second
+	shutPause   = 10 * time.Millisecond
+	// refused is the reason of a session that the router does not accept. The server does not say why.
+	refused = "the router closed the connection before the session was established"
 	// maxMessage is the longest message of a session in the status.
 	maxMessage = 512
 )
@@ -43,15 +49,15 @@ func (s settings) internal() bool { return s.MyASN == s.PeerASN }
 // session is the session with one BGPPeer.
 type session struct {
 	settings settings
-	server   *speaking // nil if the password cannot be read
+	server   *server.BgpServer // nil if the password cannot be read
 	cancel   context.CancelFunc
-	routes   map[netip.Prefix]route  // as the server has them
-	ids      map[netip.Prefix][]byte // the server's name of each
+	routes   map[netip.Prefix]route     // as the server has them
+	ids      map[netip.Prefix]uuid.UUID // the server's name of each
 	bfd      watch
 
 	mu          sync.Mutex
 	established bool
-	state       api.PeerState_SessionState
+	opening     bool   // the router has answered, and has not confirmed yet
 	reason      string // why there is no session
 	lost        string // why BFD ended the last session, or ""
 }
@@ -60,9 +66,10 @@ type session struct {
 // first transfer makes the router forget the routes of an earlier agent that are missing.
 func (s *session) start(routes map[netip.Prefix]route, restarting bool, o Options) error {
 	of := s.settings
-	s.server.logger.attach(o.Log.WithValues("peer", of.Name), func(reason string) { s.note(reason, o.Changed) })
 	ctx, cancel := context.WithCancel(o.Running)
 	s.cancel = cancel
+	s.server = newServer(ctx, o.Log.WithValues("peer", of.Name), func(reason string) { s.note(reason, o.Changed) })
+	go s.server.Serve()
 	global := &api.Global{Asn: uint32(of.MyASN), RouterId: of.routerID, ListenPort: -1}
 	if err := s.server.StartBgp(ctx, &api.StartBgpRequest{Global: global}); err != nil {
 		return err
@@ -70,10 +77,8 @@ func (s *session) start(routes map[netip.Prefix]route, restarting bool, o Option
 	if err := s.setRoutes(routes); err != nil {
 		return err
 	}
-	err := s.server.WatchEvent(ctx, &api.WatchEventRequest{Peer: &api.WatchEventRequest_Peer{}}, func(e *api.WatchEventResponse) {
-		s.observe(e, o.Changed)
-	})
-	if err != nil {
+	changed := func(e *apiutil.WatchEventMessage_PeerEvent, _ time.Time) { s.observe(e, o.Changed) }
+	if err := s.server.WatchEvent(ctx, server.WatchEventMessageCallbacks{OnPeerUpdate: changed}, server.WatchPeer()); err != nil {
 		return err
 	}
 	return s.server.AddPeer(ctx, &api.AddPeerRequest{Peer: peerOf(of, restarting)})
@@ -94,38 +99,43 @@ func peerOf(of settings, restarting bool) *api.Peer {
 		peer.GracefulRestart = &api.GracefulRestart{Enabled: true, RestartTime: uint32(of.GracefulRestartTimeSeconds),
 			DeferralTime: deferralSeconds, LocalRestarting: restarting}
 	}
-	for _, family := range []*api.Family{family4, family6} {
+	for _, afi := range []api.Family_Afi{api.Family_AFI_IP, api.Family_AFI_IP6} {
+		family := &api.Family{Afi: afi, Safi: api.Family_SAFI_UNICAST}
 		peer.AfiSafis = append(peer.AfiSafis, &api.AfiSafi{Config: &api.AfiSafiConfig{Family: family, Enabled: true},
 			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: graceful}}})
 	}
 	return peer
 }
 
-// stop ends the session with a notification, so that the router removes its routes at once. The server can be started
-// again.
+// stop ends the session with a notification, so that the router removes its routes at once, and the server.
 func (s *session) stop() error {
-	err := s.setRoutes(nil)
+	err := errors.Join(s.setRoutes(nil), s.shut())
 	s.cancel()
-	s.server.logger.attach(logr.Discard(), func(string) {})
-	s.free()
-	return errors.Join(err, s.server.StopBgp(context.Background(), &api.StopBgpRequest{}))
+	s.server.Stop()
+	return err
 }
 
-// free ends the peer. StopBgp would do so as well, but it clears the global configuration while the peer's goroutines still read
-// it.
-func (s *session) free() {
-	ctx, cancel := context.WithTimeout(context.Background(), freeTimeout)
+// shut ends the session and waits until it is down. The end of the server would end it as well, but clears the global configuration while
+// the session's goroutines still read it.
+func (s *session) shut() error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutTimeout)
 	defer cancel()
-	select {
-	case <-s.server.logger.freed: // of an earlier peer
-	default:
+	address := string(s.settings.PeerAddress)
+	if s.server.DisablePeer(ctx, &api.DisablePeerRequest{Address: address}) != nil {
+		return nil // there is no peer, because it was not added
 	}
-	if s.server.DeletePeer(ctx, &api.DeletePeerRequest{Address: string(s.settings.PeerAddress)}) != nil {
-		return // there is no peer, because it was not added
-	}
-	select {
-	case <-s.server.logger.freed:
-	case <-ctx.Done():
+	for down := false; ; {
+		err := s.server.ListPeer(ctx, &api.ListPeerRequest{Address: address}, func(p *api.Peer) {
+			down = p.State.AdminState == api.PeerState_ADMIN_STATE_DOWN && p.State.SessionState == api.PeerState_SESSION_STATE_IDLE
+		})
+		if err != nil || down {
+			return err
+		}
+		select {
+		case <-time.After(shutPause):
+		case <-ctx.Done():
+			return fmt.Errorf("the session with %s does not end", address)
+		}
 	}
 }
 
@@ -139,7 +149,7 @@ func (s *session) setRoutes(routes map[netip.Prefix]route) error {
 		if _, ok := routes[prefix]; ok {
 			continue
 		}
-		if err := s.server.DeletePath(context.Background(), &api.DeletePathRequest{Uuid: s.ids[prefix]}); err != nil {
+		if err := s.server.DeletePath(apiutil.DeletePathRequest{UUIDs: []uuid.UUID{s.ids[prefix]}}); err != nil {
 			errs = append(errs, fmt.Errorf("withdraw %s: %w", prefix, err))
 			continue
 		}
@@ -151,37 +161,35 @@ func (s *session) setRoutes(routes map[netip.Prefix]route) error {
 			continue
 		}
 		path, err := want.path(prefix, s.settings.internal())
-		var added *api.AddPathResponse
+		var added []apiutil.AddPathResponse
 		if err == nil {
-			added, err = s.server.AddPath(context.Background(), &api.AddPathRequest{Path: path})
+			added, err = s.server.AddPath(apiutil.AddPathRequest{Paths: []*apiutil.Path{path}})
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("announce %s: %w", prefix, err))
 			continue
 		}
-		s.routes[prefix], s.ids[prefix] = want, added.Uuid
+		s.routes[prefix], s.ids[prefix] = want, added[0].UUID
 	}
 	return errors.Join(errs...)
 }
 
 // observe records the state of the session.
-func (s *session) observe(e *api.WatchEventResponse, changed func()) {
-	peer := e.GetPeer().GetPeer()
-	if peer == nil || e.GetPeer().GetType() != api.WatchEventResponse_PeerEvent_STATE {
+func (s *session) observe(e *apiutil.WatchEventMessage_PeerEvent, changed func()) {
+	if e.Type != apiutil.PEER_EVENT_STATE {
 		return
 	}
-	state := peer.GetState().GetSessionState()
+	state := e.Peer.State.SessionState
+	established := state == packet.BGP_FSM_ESTABLISHED
 	s.mu.Lock()
-	opening := s.state == api.PeerState_OPENSENT || s.state == api.PeerState_OPENCONFIRM
-	established := state == api.PeerState_ESTABLISHED
 	differs := established != s.established
 	switch {
 	case established:
 		s.reason, s.lost = "", ""
-	case opening && state == api.PeerState_IDLE && s.reason == "":
-		s.reason, differs = "the router closed the connection before the session was established", true
+	case s.opening && state == packet.BGP_FSM_IDLE && s.reason == "":
+		s.reason, differs = refused, true
 	}
-	s.established, s.state = established, state
+	s.established, s.opening = established, state == packet.BGP_FSM_OPENSENT || state == packet.BGP_FSM_OPENCONFIRM
 	s.mu.Unlock()
 	if differs {
 		changed()

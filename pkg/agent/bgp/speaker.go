@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	"github.com/google/uuid"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/bfd"
@@ -28,8 +29,6 @@ type Speaker struct {
 	bfd   *bfd.Node
 	// ended means that the agent ends. No BFD session starts any more.
 	ended bool
-	// idle are servers without a session. A server never ends, so that each is used again.
-	idle []*speaking
 }
 
 // Options are the settings of a Speaker.
@@ -125,15 +124,10 @@ func (s *Speaker) applyPeer(spec *networkv1alpha1.NodeBGP, peer networkv1alpha1.
 
 // begin starts a session. Without the password it never connects; a change of the Secret replaces the session.
 func (s *Speaker) begin(of settings, routes map[netip.Prefix]route, restarting bool) error {
-	begun := &session{settings: of, routes: map[netip.Prefix]route{}, ids: map[netip.Prefix][]byte{}}
+	begun := &session{settings: of, routes: map[netip.Prefix]route{}, ids: map[netip.Prefix]uuid.UUID{}}
 	s.sessions[of.Name] = begun
 	if of.noPassword != "" {
 		return nil
-	}
-	if last := len(s.idle) - 1; last >= 0 {
-		begun.server, s.idle = s.idle[last], s.idle[:last]
-	} else {
-		begun.server = newServer()
 	}
 	if err := begun.start(routes, restarting, s.options); err != nil {
 		return errors.Join(err, s.end(of.Name)) // the next Apply begins again
@@ -141,7 +135,7 @@ func (s *Speaker) begin(of settings, routes map[netip.Prefix]route, restarting b
 	return nil
 }
 
-// end ends a session. Its server can be used again.
+// end ends a session.
 func (s *Speaker) end(name string) error {
 	session := s.sessions[name]
 	delete(s.sessions, name)
@@ -149,7 +143,6 @@ func (s *Speaker) end(name string) error {
 		return nil
 	}
 	session.bfd.stop("")
-	s.idle = append(s.idle, session.server)
 	return session.stop()
 }
 
