@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -18,6 +20,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/topology"
+	"github.com/weft-network/weft/pkg/unit"
 )
 
 // further are addresses that another program gives the node: a virtual address on the gateway's link, addresses on another link, and
@@ -109,7 +112,7 @@ func TestPortsAtEveryAddressOfTheNode(t *testing.T) {
 				pod, client = web.addresses()[1], netip.MustParseAddr("fd00:18::1")
 			}
 			if mode == networkv1alpha1.GatewayShared { // the pod replies to the host
-				client = ips("10.244.1.2", "fd00:10:244:1::2")[map[bool]int{true: 0, false: 1}[address.Is4()]]
+				client = ips(encapIP, "fd00:18::11")[map[bool]int{true: 0, false: 1}[address.Is4()]]
 			}
 			s.wantTalk(fmt.Sprint(mode, ": outside to ", address), web.netNS, pod, s.outside, address, client)
 			s.wantTalk(fmt.Sprint(mode, ": a pod to ", address), web.netNS, pod, db.netNS, address, netip.Addr{})
@@ -209,6 +212,70 @@ func TestNodePortsAtEveryAddressOfTheNode(t *testing.T) {
 					_, err := talkTo(web.netNS, web.addresses()[0], client, netip.AddrPortFrom(address, port))
 					return err
 				})
+			}
+		}
+	}
+}
+
+// A policy of a pod judges the clients that the host serves and hides: its rules see an address of the node. The host itself passes, as
+// kubelet's probes do.
+func TestPoliciesJudgeClientsThatTheHostHides(t *testing.T) {
+	s := newSegmented(t)
+	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web"}, Spec: networkingv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}}
+	var selectors []unit.Key
+	enforce := func(from ...string) {
+		t.Helper()
+		policy.Spec.Ingress = nil
+		for _, cidr := range from {
+			policy.Spec.Ingress = append(policy.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{
+				From: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: cidr}}}})
+		}
+		read, err := facts.ParseNetworkPolicy(policy, nil)
+		s.must(err)
+		selectors = slices.Collect(maps.Keys(topology.NetworkPolicySelectors(read)))
+		for _, key := range selectors {
+			s.apply(topology.PodGroupUnit(key))
+		}
+		s.apply(topology.NetworkPolicyUnit(read))
+	}
+	enforce()
+	db, web := s.newPod("db", 5), s.newPod("web", 6)
+	s.give(db, func(*topology.Pod) {})
+	s.give(web, func(p *topology.Pod) {
+		p.HostPorts, p.Selected = []facts.HostPort{{Protocol: corev1.ProtocolTCP, Port: 8080, Target: 8080}}, selectors
+	})
+	s.add(db)
+	s.add(web)
+	served := s.giveFurther()
+	for _, mode := range []networkv1alpha1.GatewayMode{networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal} {
+		gateway := sharedGateway
+		gateway.Mode = mode
+		s.setGateway(gateway)
+		s.until("the mode", func() error { return isTrue(s.status().Gateway.Mode == mode, "") })
+		s.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
+		s.follow()
+		for _, address := range served {
+			pod, node := web.addresses()[0], encapIP
+			if address.Is6() {
+				pod, node = web.addresses()[1], "fd00:18::11"
+			}
+			clients := map[string]string{"a pod": db.netNS}
+			if mode == networkv1alpha1.GatewayShared { // in Local mode, clients outside keep their address
+				clients["outside"] = s.outside
+			}
+			enforce()
+			s.wantTalk(fmt.Sprint(mode, ": the host to ", address), web.netNS, pod, thisHost, address, netip.Addr{})
+			for name, client := range clients {
+				s.until(fmt.Sprint(mode, ": ", name, " is denied at ", address), func() error {
+					_, err := talk(web.netNS, pod, client, address)
+					return isTrue(err != nil, "it is admitted")
+				})
+			}
+			enforce(netip.PrefixFrom(netip.MustParseAddr(node), netip.MustParseAddr(node).BitLen()).String())
+			for name, client := range clients {
+				s.wantTalk(fmt.Sprint(mode, ": ", name, " is admitted at ", address), web.netNS, pod, client, address, netip.MustParseAddr(node))
 			}
 		}
 	}

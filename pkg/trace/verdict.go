@@ -412,7 +412,11 @@ func (j judge) byPolicy(s Step, row Row) Verdict {
 		by, isolates = by+" and "+v.Also[len(v.Also)-1].String(), "which isolate"
 	}
 	words := map[string]string{"ingress": "no rule allows %s%s", "egress": "no rule allows it to reach %s%s"}[side]
-	v.Why = fmt.Sprintf("%s, %s %s for %s; ", by, isolates, subject.Text(ns), side) + fmt.Sprintf(words, peer.Text(ns), port)
+	from := peer.Text(ns)
+	if source, _ := j.Trace.Seen(); source != "" && side == "ingress" && !j.leg.Packet.Reply {
+		from += " with the address " + source + "," // which rules see
+	}
+	v.Why = fmt.Sprintf("%s, %s %s for %s; ", by, isolates, subject.Text(ns), side) + fmt.Sprintf(words, from, port)
 	return v
 }
 

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/weft-network/weft/pkg/unit"
@@ -52,5 +53,21 @@ func TestMissingPort(t *testing.T) {
 	v := verdictOn(Question{}, Leg{}, path{missing: "demo_web-0"})
 	if v.Result != Dropped || v.By.String() != "Pod demo/web-0" {
 		t.Errorf("verdict %+v", v)
+	}
+}
+
+// A policy that drops a packet whose source was translated is said to see the translated address.
+func TestAPolicySeesTheTranslatedSource(t *testing.T) {
+	drop := Step{Stage: "ls_out_acl_eval", Outport: "demo_web-0"}
+	of := Row{Table: "ACL", Owner: "networkpolicy/demo/web", Rule: "ingress" + Isolation}
+	for want, steps := range map[string][]Step{
+		"no rule allows outside TCP port 8080":                              {drop},
+		"no rule allows outside with the address 100.64.0.2, TCP port 8080": {{Translated: "100.64.0.2", Source: true}, drop},
+	} {
+		j := judge{Question: Question{Protocol: TCP, From: End{Kind: Outside}, To: End{Kind: Pod, Namespace: "demo", Name: "web-0"}},
+			leg: Leg{Packet: Packet{DestinationPort: 8080}}, Trace: Trace{Steps: steps}}
+		if got := j.byPolicy(drop, of).Line(); !strings.HasSuffix(got, want) {
+			t.Errorf("the verdict is %q, want %q", got, want)
+		}
 	}
 }

@@ -49,6 +49,8 @@ type HostRules struct {
 	Addresses Addresses
 	// Pods are the networks of all pods, Services the service networks.
 	Pods, Services []netip.Prefix
+	// Subnets are the node's own pod subnets.
+	Subnets []netip.Prefix
 	// Egress reports whether the node's gateway router leads to the host, in Local mode.
 	Egress bool
 	// Forwards reports whether the host forwards packets of clients in Shared mode.
@@ -104,10 +106,15 @@ func (h HostRules) Table() NftTable {
 			prerouting.add("iifname %q %s", names.ManagementInterface, rule)
 		}
 		prerouting.Rules = append(prerouting.Rules, outside...)
-		postrouting.Rules = append(postrouting.Rules, h.hide(f, isLocal)...)
+		judged := h.judged(f)
+		postrouting.Rules = append(postrouting.Rules, h.hide(f, isLocal, judged)...)
 		prerouting.Rules = append(prerouting.Rules, f.translate("outside"))
 		filter.Rules = append(filter.Rules, f.filter()...)
-		postrouting.add("oifname %q ct status dnat %s @pods%s accept", names.ManagementInterface, f.destination(), f.suffix)
+		postrouting.add("oifname %q ct status dnat fib saddr type != local %s @pods%s accept",
+			names.ManagementInterface, f.destination(), f.suffix)
+		if isLocal { // in Shared mode, hide has them
+			postrouting.Rules = append(postrouting.Rules, judged...)
+		}
 		postrouting.add("oifname %q %s daddr != %s ct status dnat masquerade", names.ManagementInterface, f.ip, f.localBackend)
 		// Replies of an endpoint elsewhere must come back through this host.
 		postrouting.add("oifname != %q ct status dnat %s @beyond%s masquerade",
@@ -120,18 +127,36 @@ func (h HostRules) Table() NftTable {
 	return table
 }
 
+// judged returns the rules of one family that hide clients from the node's own pods behind an address of the node. The management port's
+// address would pass the pods' policies, as the host's own connections do.
+func (h HostRules) judged(f nftFamily) (rules []string) {
+	address, ok := h.Addresses.seen(f.is4)
+	for _, subnet := range h.Subnets {
+		if ok && subnet.Addr().Is4() == f.is4 {
+			rules = append(rules, fmt.Sprintf("oifname %q %s daddr %s ct status dnat fib saddr type != local snat %[2]s to %[4]s",
+				names.ManagementInterface, f.ip, subnet, address))
+		}
+	}
+	return rules
+}
+
 // hide returns the rules of one family that hide clients from pods that would not reply through the host: in Shared mode all
 // clients but the host itself, in Local mode the node's other pods.
-func (h HostRules) hide(f nftFamily, isLocal bool) []string {
+func (h HostRules) hide(f nftFamily, isLocal bool, judged []string) []string {
 	to := fmt.Sprintf("oifname %q %s daddr != %s ct status dnat", names.ManagementInterface, f.ip, f.localBackend)
 	if !isLocal {
-		return []string{to + " fib saddr type != local masquerade"}
+		return append(slices.Clone(judged), to+" fib saddr type != local masquerade")
 	}
 	var rules []string
 	for _, network := range h.Pods {
-		if network.Addr().Is4() == f.is4 {
-			rules = append(rules, fmt.Sprintf("%s %s saddr %s masquerade", to, f.ip, network))
+		if network.Addr().Is4() != f.is4 {
+			continue
 		}
+		from := fmt.Sprintf("%s saddr %s", f.ip, network)
+		for _, rule := range judged {
+			rules = append(rules, from+" "+rule)
+		}
+		rules = append(rules, to+" "+from+" masquerade")
 	}
 	return rules
 }

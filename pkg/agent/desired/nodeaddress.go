@@ -14,6 +14,8 @@ import (
 type Addresses struct {
 	// Own are all of them, on any link.
 	Own []netip.Addr
+	// Main are the known addresses: the InternalIPs, then the gateway's.
+	Main []netip.Addr
 	// Ports are the addresses of Own at which node ports and host ports are served.
 	Ports []netip.Addr
 	// Links are the addresses of Ports that the host has, with their links.
@@ -29,7 +31,7 @@ type Addresses struct {
 // IPv4 link-local addresses count, because programs such as NodeLocal DNSCache are there for the node's pods. Node ports are
 // not served at them.
 func NewAddresses(known []netip.Addr, links []LinkAddress, spec networkv1alpha1.NodeNetworkSpec, internal []netip.Addr) (a Addresses) {
-	a.Own = slices.Clone(known)
+	a.Own, a.Main = slices.Clone(known), known
 	networks := slices.Concat(Prefixes(spec.ClusterSubnets), Prefixes(spec.ServiceSubnets))
 	for _, l := range links {
 		switch {
@@ -46,6 +48,17 @@ func NewAddresses(known []netip.Addr, links []LinkAddress, spec networkv1alpha1.
 	a.Ports = facts.PortAddresses(a.Own, spec.Gateway.NodePortAddresses, internal)
 	a.Links = slices.DeleteFunc(a.Links, func(l LinkAddress) bool { return !slices.Contains(a.Ports, l.Address) })
 	return a
+}
+
+// seen returns the address that pods of the node see as the client of a connection that the host hides: the first InternalIP of a family,
+// else the gateway's address, else another address of the node.
+func (a Addresses) seen(is4 bool) (address netip.Addr, ok bool) {
+	for _, address := range slices.Concat(a.Main, a.Own) {
+		if address.Is4() == is4 && !address.IsLinkLocalUnicast() {
+			return address, true
+		}
+	}
+	return address, false
 }
 
 // CheckPorts returns an error if spec.gateway.nodePortAddresses leaves no address at which node ports are served.

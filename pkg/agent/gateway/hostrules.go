@@ -29,7 +29,7 @@ var (
 func (r *Gateway) applyRules(ctx context.Context, spec networkv1alpha1.NodeNetworkSpec) error {
 	rules := desired.HostRules{
 		Mode: spec.Gateway.Mode, SNAT: spec.Gateway.SNAT, Addresses: r.addresses, Pods: desired.Prefixes(spec.ClusterSubnets),
-		Services: desired.Prefixes(spec.ServiceSubnets),
+		Services: desired.Prefixes(spec.ServiceSubnets), Subnets: desired.Prefixes(spec.PodSubnets),
 		Egress:   spec.Gateway.Mode == networkv1alpha1.GatewayLocal && r.outside.leadsThroughPort(),
 		Forwards: r.outside.forwards,
 	}

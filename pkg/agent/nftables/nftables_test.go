@@ -48,6 +48,7 @@ func rules() desired.HostRules {
 		Mode: networkv1alpha1.GatewayLocal, SNAT: networkv1alpha1.SNATNode,
 		Addresses: desired.Addresses{Own: own, Ports: own},
 		Pods:      []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/48")},
+		Subnets:   []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:10:244:1::/64")},
 		Services:  []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:10:96::/112")},
 		Reserved:  reservedTable(),
 		Frontends: []desired.Frontend{
