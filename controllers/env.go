@@ -52,7 +52,8 @@ func newEnv(mgr ctrl.Manager, options Options) *kind.Env {
 		Addresses: alloc.New(time.Now), NetworkAddresses: alloc.NewSet(time.Now),
 		Names: resolver.New(options.lookup(), time.Now), Served: &kind.Served{},
 		Reserved: lookup.Lookup{
-			Client: mgr.GetClient(), Indexes: lookup.Indexes{ByAddress: gateway.ByAddress, ByService: balance.ByService},
+			Client: mgr.GetClient(), Indexes: lookup.Indexes{ByAddress: gateway.ByAddress, ByService: balance.ByService,
+				ByNodePort: kind.ServicesByNodePort, ByHostPort: kind.PodsByHostPort},
 			Static: append(reserved.Remotes("the OVN northbound database", options.Northbound...), lookup.Server(mgr.GetConfig())...),
 		},
 		Settings: kind.Settings{

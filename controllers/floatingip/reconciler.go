@@ -20,6 +20,10 @@ import (
 	"github.com/weft-network/weft/pkg/trigger"
 )
 
+// unseen is when to read again an object that the API server has and the cache has not. If the watch was interrupted, the cache may never
+// have the object, and then nothing says that the object is deleted.
+const unseen = 10 * time.Second
+
 // Reconciler reconciles FloatingIPs: it keeps or releases an address whose pod has ended.
 type Reconciler struct {
 	Client   client.Client
@@ -52,13 +56,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	if f.Spec.Holder == nil {
-		return ctrl.Result{}, r.free(ctx, f)
+		again, err := r.free(ctx, f)
+		return ctrl.Result{RequeueAfter: again}, err
 	}
 	if f.Spec.Holder.PodUID != "" {
-		lives, err := r.lives(ctx, f.Spec.Holder)
+		lives, again, err := r.lives(ctx, f.Spec.Holder)
 		if err != nil || lives {
 			r.enqueueExtra(f.Spec.Holder)
-			return ctrl.Result{}, err
+			return ctrl.Result{RequeueAfter: again}, err
 		}
 	}
 	return r.decide(ctx, f)
@@ -92,21 +97,22 @@ func (r *Reconciler) count(ctx context.Context, name string) {
 	r.Triggers.EnqueueAfter(KindIPPool, types.NamespacedName{Name: name}, delay)
 }
 
-// lives reports whether a holder's pod may still use the address. A pod that the cache does not have may be new, so
-// that the API server decides.
-func (r *Reconciler) lives(ctx context.Context, h *networkv1alpha1.FloatingIPHolder) (bool, error) {
+// lives reports whether a holder's pod may still use the address, and when to read the pod again. A pod that the cache does not have may be
+// new, so that the API server decides.
+func (r *Reconciler) lives(ctx context.Context, h *networkv1alpha1.FloatingIPHolder) (lives bool, again time.Duration, err error) {
 	name := types.NamespacedName{Namespace: h.Namespace, Name: h.Pod}
 	for _, from := range []client.Reader{r.Client, r.Floating.Live} {
 		var pod corev1.Pod
 		err := from.Get(ctx, name, &pod)
 		if client.IgnoreNotFound(err) != nil {
-			return false, err
+			return false, 0, err
 		}
 		if err == nil && pod.UID == h.PodUID {
-			return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed, nil
+			return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed, again, nil
 		}
+		again = unseen
 	}
-	return false, nil
+	return false, 0, nil
 }
 
 // decide keeps or releases an address without a pod.
@@ -144,21 +150,21 @@ func (r *Reconciler) decide(ctx context.Context, f *networkv1alpha1.FloatingIP) 
 }
 
 // free deletes the FloatingIP of a pool that does not exist, unless a person reserved the address, and publishes an address that pods
-// can get.
-func (r *Reconciler) free(ctx context.Context, f *networkv1alpha1.FloatingIP) error {
+// can get. again is when to read the pool again.
+func (r *Reconciler) free(ctx context.Context, f *networkv1alpha1.FloatingIP) (again time.Duration, err error) {
 	var pool networkv1alpha1.IPPool
 	name := types.NamespacedName{Name: f.Spec.Pool}
-	err := r.Client.Get(ctx, name, &pool, client.UnsafeDisableDeepCopy) // only its existence matters
-	if apierrors.IsNotFound(err) {                                      // the cache may be behind
-		err = r.Floating.Live.Get(ctx, name, &pool)
+	err = r.Client.Get(ctx, name, &pool, client.UnsafeDisableDeepCopy) // only its existence matters
+	if apierrors.IsNotFound(err) {                                     // the cache may be behind
+		again, err = unseen, r.Floating.Live.Get(ctx, name, &pool)
 	}
 	if apierrors.IsNotFound(err) && floating.IsReserved(f) {
-		return nil // the pool may be created again
+		return 0, nil // the pool may be created again
 	}
 	if apierrors.IsNotFound(err) {
 		precondition := client.Preconditions{UID: &f.UID, ResourceVersion: &f.ResourceVersion}
-		return client.IgnoreNotFound(r.Client.Delete(ctx, f, precondition))
+		return 0, client.IgnoreNotFound(r.Client.Delete(ctx, f, precondition))
 	}
 	r.Freed.Publish(f.Spec.Pool)
-	return err
+	return again, err
 }

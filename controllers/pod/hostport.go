@@ -15,20 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
 )
 
-const (
-	// ByHostPort indexes Pods by their host ports, as facts.NodePort writes them, and by anyPort if they have one.
-	ByHostPort = "spec.hostPorts"
-	// ByNodePort indexes Services by their node ports, as facts.NodePort writes them.
-	ByNodePort = "spec.nodePorts"
-	// anyPort is the index's value of all Pods with host ports.
-	anyPort = "any"
-)
+// anyPort is the value of kind.PodsByHostPort of all Pods with host ports.
+const anyPort = "any"
 
-// IndexByHostPort is the function of the index ByHostPort.
+// IndexByHostPort is the function of the index kind.PodsByHostPort.
 func IndexByHostPort(o client.Object) (found []string) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -44,7 +39,7 @@ func IndexByHostPort(o client.Object) (found []string) {
 	return found
 }
 
-// IndexByNodePort is the function of the index ByNodePort.
+// IndexByNodePort is the function of the index kind.ServicesByNodePort.
 func IndexByNodePort(o client.Object) []string {
 	if service, ok := o.(*corev1.Service); ok {
 		return facts.NodePorts(service)
@@ -84,7 +79,7 @@ func (r *Reconciler) hostPorts(ctx context.Context, p *request) (kept []facts.Ho
 func (r *Reconciler) holder(ctx context.Context, pod *corev1.Pod, port facts.HostPort) (string, error) {
 	text := facts.NodePort(port.Protocol, port.Port)
 	var services corev1.ServiceList
-	err := r.Client.List(ctx, &services, client.MatchingFields{ByNodePort: text}, client.UnsafeDisableDeepCopy)
+	err := r.Client.List(ctx, &services, client.MatchingFields{kind.ServicesByNodePort: text}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return "", err
 	}
@@ -98,7 +93,7 @@ func (r *Reconciler) holder(ctx context.Context, pod *corev1.Pod, port facts.Hos
 		return holder, nil
 	}
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.MatchingFields{ByHostPort: text}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &pods, client.MatchingFields{kind.PodsByHostPort: text}, client.UnsafeDisableDeepCopy); err != nil {
 		return "", err
 	}
 	for i := range pods.Items {
@@ -113,13 +108,13 @@ func (r *Reconciler) holder(ctx context.Context, pod *corev1.Pod, port facts.Hos
 
 // WithHostPorts returns a request for each pod that has a host port, because the reservations have changed.
 func (r *Reconciler) WithHostPorts(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.list(ctx, client.MatchingFields{ByHostPort: anyPort})
+	return r.list(ctx, client.MatchingFields{kind.PodsByHostPort: anyPort})
 }
 
 // Contesting returns a request for each pod with a host port that is a service's node port.
 func (r *Reconciler) Contesting(ctx context.Context, service client.Object) (requests []reconcile.Request) {
 	for _, port := range IndexByNodePort(service) {
-		requests = append(requests, r.list(ctx, client.MatchingFields{ByHostPort: port})...)
+		requests = append(requests, r.list(ctx, client.MatchingFields{kind.PodsByHostPort: port})...)
 	}
 	return requests
 }
@@ -205,10 +200,10 @@ func (r *Reconciler) onNodeWithHostPorts(ctx context.Context, node client.Object
 	return r.withHostPort(ctx, anyPort, node.GetName())
 }
 
-// withHostPort returns a request for each pod of a node with this value in the index ByHostPort.
+// withHostPort returns a request for each pod of a node with this value in the index kind.PodsByHostPort.
 func (r *Reconciler) withHostPort(ctx context.Context, value, node string) (requests []reconcile.Request) {
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.MatchingFields{ByHostPort: value}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &pods, client.MatchingFields{kind.PodsByHostPort: value}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range pods.Items {

@@ -50,8 +50,8 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		First: func() client.ObjectList { return &corev1.PodList{} },
 		Indexes: []kind.Index{
 			{Object: &corev1.Pod{}, Field: byNode, Values: indexByNode},
-			{Object: &corev1.Pod{}, Field: ByHostPort, Values: IndexByHostPort},
-			{Object: &corev1.Service{}, Field: ByNodePort, Values: IndexByNodePort},
+			{Object: &corev1.Pod{}, Field: kind.PodsByHostPort, Values: IndexByHostPort},
+			{Object: &corev1.Service{}, Field: kind.ServicesByNodePort, Values: IndexByNodePort},
 		},
 		Watches: r.watches(),
 	}}

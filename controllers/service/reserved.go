@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -36,9 +37,24 @@ func (r *Reconciler) At(ctx context.Context, addresses []netip.Addr) (requests [
 
 // owners enqueues the services that have an address which an object gained or lost. of returns the addresses of an object.
 func (r *Reconciler) owners(of func(metav1.Object) []netip.Addr) handler.Funcs {
+	return changes(func(o client.Object) []netip.Addr { return of(o) }, r.At)
+}
+
+// holders enqueues the services with external IPs at a port of nodes that an object gained or lost. of returns the ports of an object.
+func (r *Reconciler) holders(of func(client.Object) []string) handler.Funcs {
+	return changes(of, func(ctx context.Context, ports []string) (requests []reconcile.Request) {
+		for _, port := range ports {
+			requests = append(requests, r.reader().Request(ctx, client.MatchingFields{ByExternalPort: port})...)
+		}
+		return requests
+	})
+}
+
+// changes enqueues the requests for what objects gain or lose.
+func changes[T comparable](of func(client.Object) []T, requests func(context.Context, []T) []reconcile.Request) handler.Funcs {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	enqueue := func(ctx context.Context, q queue, addresses []netip.Addr) {
-		for _, request := range r.At(ctx, addresses) {
+	enqueue := func(ctx context.Context, q queue, all []T) {
+		for _, request := range requests(ctx, all) {
 			q.Add(request)
 		}
 	}
@@ -51,6 +67,27 @@ func (r *Reconciler) owners(of func(metav1.Object) []netip.Addr) handler.Funcs {
 			}
 		},
 	}
+}
+
+// nodePorts returns the node ports of a service.
+func nodePorts(o client.Object) []string {
+	if service, ok := o.(*corev1.Service); ok {
+		return facts.NodePorts(service)
+	}
+	return nil
+}
+
+// hostPorts returns the host ports of a pod while it has a node and a port there.
+func hostPorts(o client.Object) (found []string) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName == "" || !facts.WantsPort(pod) {
+		return nil
+	}
+	ports, _ := facts.HostPorts(pod)
+	for _, port := range ports {
+		found = append(found, facts.NodePort(port.Protocol, port.Port))
+	}
+	return found
 }
 
 // grantedAddresses returns the addresses that an EgressIP was granted.

@@ -24,6 +24,8 @@ import (
 const (
 	// ByNodes indexes, as "true", the Services whose balancers differ between nodes, whatever their endpoints are.
 	ByNodes = "balanced.pernode"
+	// ByExternalPort indexes the Services with external IPs by facts.ExternalPorts.
+	ByExternalPort = "spec.externalIPs.ports"
 	// ByHints indexes, as "true", the EndpointSlices with hints for nodes or zones.
 	ByHints = "hinted"
 	// workers is how many services are reconciled concurrently. Each waits for its transaction, and all that wait
@@ -35,6 +37,14 @@ const (
 func IndexByNodes(o client.Object) []string {
 	if service, ok := o.(*corev1.Service); ok && facts.DiffersByNode(service) {
 		return []string{"true"}
+	}
+	return nil
+}
+
+// IndexByExternalPort is the function of the index ByExternalPort.
+func IndexByExternalPort(o client.Object) []string {
+	if service, ok := o.(*corev1.Service); ok {
+		return facts.ExternalPorts(service)
 	}
 	return nil
 }
@@ -60,6 +70,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			{Object: &discoveryv1.EndpointSlice{}, Field: balance.ByService, Values: balance.IndexByService},
 			{Object: &discoveryv1.EndpointSlice{}, Field: ByHints, Values: IndexByHints},
 			{Object: &corev1.Service{}, Field: balance.ByAddress, Values: balance.IndexByAddress},
+			{Object: &corev1.Service{}, Field: ByExternalPort, Values: IndexByExternalPort},
 			{Object: &corev1.Service{}, Field: ByNodes, Values: IndexByNodes},
 			{Object: &corev1.Service{}, Field: balance.ByExposed, Values: balance.IndexByExposed},
 			{Object: &networkv1alpha1.EgressIP{}, Field: balance.ByGranted, Values: balance.IndexByGranted},
@@ -74,6 +85,8 @@ func (r *Reconciler) watches() []kind.Watch {
 		kind.Of(&corev1.Service{}, changed),
 		kind.Map(&corev1.Service{}, r.reader().RequestSharing, changed),
 		kind.Map(&discoveryv1.EndpointSlice{}, r.reader().RequestExposed, predicate.NewPredicateFuncs(lookup.OfAPIServer)),
+		kind.On(&corev1.Service{}, r.holders(nodePorts)),
+		kind.On(&corev1.Pod{}, r.holders(hostPorts)),
 		kind.On(&corev1.Node{}, r.owners(facts.NodeAddresses)),
 		kind.On(&networkv1alpha1.NodeNetwork{}, r.owners(facts.NodeAddresses)),
 		kind.On(&networkv1alpha1.EgressIP{}, r.owners(grantedAddresses)),

@@ -19,6 +19,14 @@ type HostPort struct {
 	Random bool
 }
 
+// HasHostPort reports whether a pod has a host port, in NodePort's notation, at an address of its node.
+func HasHostPort(pod *corev1.Pod, port string, address netip.Addr) bool {
+	ports, _ := HostPorts(pod)
+	return slices.ContainsFunc(ports, func(p HostPort) bool {
+		return NodePort(p.Protocol, p.Port) == port && (!p.Address.IsValid() || p.Address == address)
+	})
+}
+
 // HostPorts returns the host ports of a pod in a fixed order, without duplicates: first the named ports, then the
 // random ports that the pod got. Init containers that keep running count (KEP-753). problems names the container and the port of
 // every host port that cannot be provided.

@@ -37,6 +37,24 @@ func ExternalAddresses(service *corev1.Service) []netip.Addr {
 	return slices.DeleteFunc(ServiceAddresses(service), func(a netip.Addr) bool { return isClusterIP(service, a) })
 }
 
+// ExternalIPs returns the addresses of spec.externalIPs that a service is balanced on, without those that its load balancer has, too. Their
+// user chose them.
+func ExternalIPs(service *corev1.Service) []netip.Addr {
+	given := balancerAddresses(service)
+	return slices.DeleteFunc(ExternalAddresses(service), func(a netip.Addr) bool { return slices.Contains(given, a) })
+}
+
+// ExternalPorts returns the ports of a service with external IPs, in NodePort's notation.
+func ExternalPorts(service *corev1.Service) (found []string) {
+	if len(ExternalIPs(service)) == 0 {
+		return nil
+	}
+	for _, port := range service.Spec.Ports {
+		found = append(found, NodePort(port.Protocol, uint16(port.Port)))
+	}
+	return found
+}
+
 // NodePorts returns the node ports of a service in NodePort's notation.
 func NodePorts(service *corev1.Service) (found []string) {
 	if !Balanced(service) {

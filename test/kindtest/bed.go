@@ -94,7 +94,8 @@ func New(t *testing.T, kinds func(*kind.Env) []*kind.Kind, name string, prepare 
 	env := &kind.Env{
 		Client: lazy, Live: lazy, Database: b.Database, Events: recorder{b}, Triggers: &trigger.Set{},
 		Addresses: alloc.New(now), Names: resolver.New(nil, now), Served: &kind.Served{},
-		Reserved:        lookup.Lookup{Client: lazy, Indexes: lookup.Indexes{ByAddress: byAddress, ByService: byService}},
+		Reserved: lookup.Lookup{Client: lazy, Indexes: lookup.Indexes{ByAddress: byAddress, ByService: byService,
+			ByNodePort: kind.ServicesByNodePort, ByHostPort: kind.PodsByHostPort}},
 		HasNoNetwork:    func(string) bool { return false },
 		Wildcards:       func(context.Context) ([]string, error) { return nil, nil },
 		ClusterPolicies: func(context.Context) ([]metav1.Object, error) { return nil, nil },
@@ -170,6 +171,18 @@ func newAPI(scheme *runtime.Scheme, kinds []*kind.Kind, objects []client.Object)
 var otherIndexes = []kind.Index{
 	{Object: &corev1.Service{}, Field: balance.ByAddress, Values: balance.IndexByAddress},
 	{Object: &corev1.Service{}, Field: balance.ByExposed, Values: balance.IndexByExposed},
+	{Object: &corev1.Service{}, Field: kind.ServicesByNodePort, Values: func(o client.Object) []string {
+		service, _ := o.(*corev1.Service)
+		return facts.NodePorts(service)
+	}},
+	{Object: &corev1.Pod{}, Field: kind.PodsByHostPort, Values: func(o client.Object) (found []string) {
+		pod, _ := o.(*corev1.Pod)
+		ports, _ := facts.HostPorts(pod)
+		for _, port := range ports {
+			found = append(found, facts.NodePort(port.Protocol, port.Port))
+		}
+		return found
+	}},
 	{Object: &corev1.Service{}, Field: kind.ServicesLeaving, Values: kind.IndexByEgressSource},
 	{Object: &corev1.Pod{}, Field: kind.PodsByNode, Values: func(o client.Object) []string {
 		pod, _ := o.(*corev1.Pod)

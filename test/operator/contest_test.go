@@ -181,3 +181,59 @@ func TestAWorkingExternalIPStays(t *testing.T) {
 	w.carried(out, ofEgress+" n1")
 	w.balancesOn(web)
 }
+
+// An external IP that is an address of a node takes no node port of another service, and no host port of a pod there. It has the node's
+// other ports, and gets these when they are free.
+func TestAnExternalIPTakesNoPortOfANode(t *testing.T) {
+	w := newWorld(t)
+	o := w.start()
+	w.network(dualStack()...)
+	w.joinShared("n1", "n2")
+	const one, two = "172.18.0.10", "172.18.0.11"
+	for name, address := range map[string]networkv1alpha1.IP{"n1": one, "n2": two} {
+		w.setStatus(name, func(nn *networkv1alpha1.NodeNetwork) { nn.Status.HostAddresses = []networkv1alpha1.IP{address} })
+	}
+	const port = 30123
+	taker := w.service("a-taker", func(s *corev1.Service) {
+		s.Spec.ExternalIPs = []string{one, two}
+		s.Spec.Ports = []corev1.ServicePort{{Name: "node", Port: port}, {Name: "host", Port: 8080}, {Name: "free", Port: 80}}
+	})
+	has := func(vips ...string) {
+		t.Helper()
+		want := map[string]string{}
+		for _, p := range taker.Spec.Ports {
+			want[fmt.Sprint(taker.Spec.ClusterIP, ":", p.Port)] = ""
+		}
+		for _, vip := range append(vips, one+":80", two+":80") {
+			want[vip] = ""
+		}
+		w.balances("a-taker", map[string]map[string]string{"tcp": want})
+	}
+	has(one+":30123", two+":30123", one+":8080", two+":8080")
+	w.lacks("a-taker")
+
+	victim := w.service("victim", func(s *corev1.Service) {
+		s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, port
+	})
+	has(one+":8080", two+":8080")
+	ofNodes := []string{"TCP 172.18.0.10:30123 is reserved for the node port of service default/victim",
+		"TCP 172.18.0.11:30123 is reserved for the node port of service default/victim"}
+	w.lacks("a-taker", ofNodes...)
+	host := pod("d", "n2")
+	host.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080, Protocol: corev1.ProtocolTCP}}
+	w.run(host)
+	ofHost := "TCP 172.18.0.11:8080 is reserved for the host port of pod default/d"
+	has(one + ":8080")
+	w.lacks("a-taker", append(ofNodes, ofHost)...)
+
+	o.stop()
+	o = w.start()
+	o.settle()
+	has(one + ":8080")
+	w.delete(victim)
+	has(one+":30123", two+":30123", one+":8080")
+	w.lacks("a-taker", ofHost)
+	w.phase(host, corev1.PodSucceeded)
+	has(one+":30123", two+":30123", one+":8080", two+":8080")
+	w.lacks("a-taker")
+}

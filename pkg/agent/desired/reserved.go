@@ -33,6 +33,25 @@ func Unreserved(frontends []Frontend, table reserved.Table) []Frontend {
 	})
 }
 
+// Unheld returns the frontends without the external IPs at addresses of nodes whose port is a node port of another service, or at own, the
+// node's addresses, a host port of a pod. The operator refuses these external IPs for pods and clients outside.
+func Unheld(frontends []Frontend, nodes map[netip.Addr]string, own []netip.Addr) []Frontend {
+	return slices.DeleteFunc(slices.Clone(frontends), func(f Frontend) bool {
+		if _, onNode := nodes[f.Address]; !f.Requested || !onNode {
+			return false
+		}
+		return slices.ContainsFunc(frontends, func(other Frontend) bool {
+			if other.Protocol != f.Protocol || other.Port != f.Port || other.ClusterIP.Is4() != f.ClusterIP.Is4() {
+				return false
+			}
+			if other.Pod {
+				return slices.Contains(own, f.Address) && (!other.Address.IsValid() || other.Address == f.Address)
+			}
+			return !other.Address.IsValid() && other.ClusterIP != f.ClusterIP
+		})
+	})
+}
+
 // ReservedPorts returns the reserved ports in the NodeNetwork's spec.
 func ReservedPorts(spec networkv1alpha1.NodeNetworkSpec) (found []reserved.Port) {
 	for _, p := range spec.ReservedPorts {

@@ -2,6 +2,7 @@ package desired_test
 
 import (
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -115,5 +116,32 @@ func TestSessionsAreReserved(t *testing.T) {
 		"udp 192.0.2.253:3784 BFD of an ExternalRoute"}
 	if !slices.Equal(found, want) {
 		t.Errorf("found %q, want %q", found, want)
+	}
+}
+
+// External IPs at addresses of nodes do not take node ports of other services, nor host ports of the node's pods.
+func TestExternalIPsTakeNoPortOfTheNode(t *testing.T) {
+	address := netip.MustParseAddr
+	frontend := func(at, clusterIP string, port uint16) desired.Frontend {
+		f := desired.Frontend{Protocol: corev1.ProtocolTCP, Port: port, ClusterIP: address(clusterIP), ClusterPort: 80}
+		if at != "" {
+			f.Address, f.Requested = address(at), true
+		}
+		return f
+	}
+	own, other, elsewhere := "172.18.0.11", "172.18.0.12", "203.0.113.7"
+	nodePort, ownPort := frontend("", "10.96.0.8", 30080), frontend("", "10.96.0.7", 30081)
+	hostPort := frontend("", "10.244.1.7", 8080)
+	hostPort.Pod = true
+	given := frontend(own, "10.96.0.7", 30080) // by a load balancer's controller
+	given.Requested = false
+	v6 := frontend("fd00::11", "fd00:10:96::7", 30080)
+	kept := []desired.Frontend{nodePort, ownPort, hostPort, given, v6, frontend(own, "10.96.0.7", 30081), frontend(other, "10.96.0.7", 8080),
+		frontend(elsewhere, "10.96.0.7", 30080), frontend(elsewhere, "10.96.0.7", 8080), frontend(own, "10.96.0.7", 80)}
+	taken := []desired.Frontend{frontend(own, "10.96.0.7", 30080), frontend(other, "10.96.0.7", 30080), frontend(own, "10.96.0.7", 8080)}
+	nodes := reservations().Nodes
+	nodes[address("fd00::11")] = "n1"
+	if have := desired.Unheld(slices.Concat(kept, taken), nodes, []netip.Addr{address(own)}); !reflect.DeepEqual(have, kept) {
+		t.Errorf("kept %+v, want %+v", have, kept)
 	}
 }

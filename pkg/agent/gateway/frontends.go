@@ -18,7 +18,8 @@ import (
 func (r *Gateway) frontends(table reserved.Table) []desired.Frontend {
 	services, _ := r.Services.frontends()
 	services = desired.WithLoopback(services, r.addresses.Own, table.Networks)
-	return desired.Unreserved(append(services, desired.HostPorts(r.attached(r.outside.bindings), r.addresses.Own)...), table)
+	all := append(services, desired.HostPorts(r.attached(r.outside.bindings), r.addresses.Own)...)
+	return desired.Unreserved(desired.Unheld(all, table.Nodes, r.addresses.Own), table)
 }
 
 // readHostPorts reads the bindings with host ports or translated addresses, and reports whether they have been read. While the southbound

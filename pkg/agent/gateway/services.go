@@ -259,7 +259,11 @@ func (s *Services) frontendsOf(ctx context.Context, name types.NamespacedName, s
 	if _, _, err := s.reader.Yield(ctx, service, &parsed); err != nil { // the operator reports what it refuses
 		return nil, nil, fmt.Errorf("service %s: read who has its addresses: %w", name, err)
 	}
-	return desired.Frontends(parsed, place), desired.UDPBackends(parsed, place.Node.Name), nil
+	frontends, requested := desired.Frontends(parsed, place), facts.ExternalIPs(service)
+	for i := range frontends {
+		frontends[i].Requested = slices.Contains(requested, frontends[i].Address)
+	}
+	return frontends, desired.UDPBackends(parsed, place.Node.Name), nil
 }
 
 func (s *Services) isRead() bool {

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -50,6 +51,8 @@ type Indexes struct {
 	ByAddress string
 	// ByService indexes EndpointSlices by the name of their service.
 	ByService string
+	// ByNodePort indexes Services, and ByHostPort Pods, by their ports of nodes, as facts.NodePort writes them.
+	ByNodePort, ByHostPort string
 }
 
 // Lookup reads reservations.
@@ -86,7 +89,58 @@ func (l Lookup) ForService(ctx context.Context, service *corev1.Service) (reserv
 			table.Nodes[address] = node
 		}
 	}
-	return table, nil
+	held, err := l.held(ctx, service, table)
+	table.Sessions = append(table.Sessions, held...)
+	return table, err
+}
+
+// held returns the node ports of other services and the host ports of pods at the external IPs of a service which are addresses of nodes.
+// It is their users that chose these external IPs, and node ports are the cluster's.
+func (l Lookup) held(ctx context.Context, service *corev1.Service, table reserved.Table) (found []reserved.Destination, err error) {
+	for _, address := range facts.ExternalIPs(service) {
+		node, onNode := table.Nodes[address]
+		if !onNode {
+			continue
+		}
+		for _, port := range service.Spec.Ports {
+			owner, err := l.holder(ctx, service, facts.NodePort(port.Protocol, uint16(port.Port)), address, node)
+			if err != nil {
+				return nil, err
+			}
+			if owner != "" {
+				protocol := strings.ToLower(string(cmp.Or(port.Protocol, corev1.ProtocolTCP)))
+				found = append(found, reserved.Destination{Address: address,
+					Port: reserved.Port{Protocol: protocol, Number: uint16(port.Port), Owner: owner}})
+			}
+		}
+	}
+	return found, nil
+}
+
+// holder returns words for the other service, or for the pod, whose port of nodes a service has at an address of a node; empty: none.
+func (l Lookup) holder(ctx context.Context, service *corev1.Service, port string, address netip.Addr, node string) (string, error) {
+	var services corev1.ServiceList
+	var pods corev1.PodList
+	err := errors.Join(l.Client.List(ctx, &services, client.MatchingFields{l.Indexes.ByNodePort: port}, client.UnsafeDisableDeepCopy),
+		l.Client.List(ctx, &pods, client.MatchingFields{l.Indexes.ByHostPort: port}, client.UnsafeDisableDeepCopy))
+	if err != nil {
+		return "", err
+	}
+	var owners []string
+	for i := range services.Items {
+		if other := &services.Items[i]; other.UID != service.UID {
+			owners = append(owners, "the node port of service "+client.ObjectKeyFromObject(other).String())
+		}
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; pod.Spec.NodeName == node && facts.WantsPort(pod) && facts.HasHostPort(pod, port, address) {
+			owners = append(owners, "the host port of pod "+client.ObjectKeyFromObject(pod).String())
+		}
+	}
+	if len(owners) == 0 {
+		return "", nil
+	}
+	return slices.Min(owners), nil // the cache has no order
 }
 
 // ForNode returns the reservations that concern the host ports of a node's pods.
