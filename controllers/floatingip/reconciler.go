@@ -97,8 +97,8 @@ func (r *Reconciler) count(ctx context.Context, name string) {
 	r.Triggers.EnqueueAfter(KindIPPool, types.NamespacedName{Name: name}, delay)
 }
 
-// lives reports whether a holder's pod may still use the address, and when to read the pod again. A pod that the cache does not have may be
-// new, so that the API server decides.
+// lives reports whether a holder's pod may still use the address, and when to read the pod again. A pod that the cache does not have may
+// be new, so that the API server decides.
 func (r *Reconciler) lives(ctx context.Context, h *networkv1alpha1.FloatingIPHolder) (lives bool, again time.Duration, err error) {
 	name := types.NamespacedName{Namespace: h.Namespace, Name: h.Pod}
 	for _, from := range []client.Reader{r.Client, r.Floating.Live} {

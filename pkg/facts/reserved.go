@@ -37,8 +37,8 @@ func ExternalAddresses(service *corev1.Service) []netip.Addr {
 	return slices.DeleteFunc(ServiceAddresses(service), func(a netip.Addr) bool { return isClusterIP(service, a) })
 }
 
-// ExternalIPs returns the addresses of spec.externalIPs that a service is balanced on, without those that its load balancer has, too. Their
-// user chose them.
+// ExternalIPs returns the addresses of spec.externalIPs that a service is balanced on, unless its load balancer has them, too. The
+// service's user chose them.
 func ExternalIPs(service *corev1.Service) []netip.Addr {
 	given := balancerAddresses(service)
 	return slices.DeleteFunc(ExternalAddresses(service), func(a netip.Addr) bool { return slices.Contains(given, a) })
