@@ -21,7 +21,7 @@ MODULE := github.com/weft-network/weft
 LONGEST := ./pkg/agent ./pkg/agent/uplink
 # UNRACED packages compute for minutes, and many times as long with the race detector. make test-race runs RACED, which are among them,
 # with the race detector.
-UNRACED := pkg/topology|test/histories|test/operator|test/policyoracle|test/serviceoracle
+UNRACED := pkg/topology|test/histories|test/operator|test/serviceoracle
 RACED := ./test/operator ./test/histories
 TESTED_AT_ONCE := $(shell expr $$(nproc) + 1)
 
@@ -48,7 +48,7 @@ lab-load: ## Rebuild Weft and replace it in the running cluster
 
 ##@ Check it
 .PHONY: test
-test: tools ## Run the unit, golden, real-OVN and reconciler tests, all but five packages with the race detector
+test: tools ## Run the unit, golden, real-OVN and reconciler tests, all but four packages with the race detector
 	$(GOTEST) --format pkgname-and-test-fails --packages "$(LONGEST) $$(go list ./... | grep -vE '/($(UNRACED))$$')" -- -race -p $(TESTED_AT_ONCE) -timeout 30m
 	$(GOTEST) --format pkgname-and-test-fails --packages "$$(go list ./... | grep -E '/($(UNRACED))$$')" -- -p $(TESTED_AT_ONCE) -timeout 30m
 	@$(MAKE) --no-print-directory test-modules
@@ -58,7 +58,8 @@ test-race: tools ## Run the tests of the whole operator, and histories, with the
 	$(GOTEST) --format pkgname-and-test-fails --packages "$(RACED)" -- -race -timeout 60m
 
 .PHONY: test-modules
-test-modules: ## Run the tests in separate modules: the alerts and dashboards with Prometheus' engine, the OLM bundle with OLM's validators, and the page of kubectl weft ui if there is a Chromium
+test-modules: ## Run the tests in separate modules: network policies against reference implementations, the alerts and dashboards with Prometheus' engine, the OLM bundle with OLM's validators, and the page of kubectl weft ui if there is a Chromium
+	cd test/policyoracle && go test -count=1 -timeout 30m ./...
 	cd test/alertrules && go test -count=1 ./...
 	cd test/bundle && go test -count=1 ./...
 	cd test/ui && go test -count=1 ./...
@@ -200,7 +201,7 @@ check-policy-start: tools ## Start N pods (N=1000) under policies that deny pack
 
 .PHONY: check-policies
 check-policies: tools ## Check random policies and connections (N=1000000 SEED=1): the rows must agree with the reference; TRACES=2000 of them also with ovn-northd and ovn-trace
-	go test ./test/policyoracle -count=1 -timeout 60m -v -run '^(Test(|Cluster|Admin)NetworkPolicies|TestTraces)$$' -args -n $(or $(N),1000000) -seed $(or $(SEED),1) -traces $(or $(TRACES),2000)
+	cd test/policyoracle && go test . -count=1 -timeout 60m -v -run '^(Test(|Cluster|Admin)NetworkPolicies|TestTraces)$$' -args -n $(or $(N),1000000) -seed $(or $(SEED),1) -traces $(or $(TRACES),2000)
 
 .PHONY: check-services
 check-services: tools ## Compare random sequences of Services with kube-proxy (N=10000 SEED=1); SEQUENCE=7 repeats one of the seed's sequences
