@@ -80,6 +80,17 @@ func (s *segmented) follow() {
 	s.giveRouter(nn)
 }
 
+// inMode gives the node a mode, and the rows of its gateway.
+func (s *segmented) inMode(mode networkv1alpha1.GatewayMode) {
+	s.Helper()
+	gateway := sharedGateway
+	gateway.Mode = mode
+	s.setGateway(gateway)
+	s.until("the mode", func() error { return isTrue(s.status().Gateway.Mode == mode, "") })
+	s.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
+	s.follow()
+}
+
 // Pods reach all addresses of their node, and its host ports answer at all of them: to clients outside, to pods of the node and to the
 // pod itself, in both modes and families.
 func TestPortsAtEveryAddressOfTheNode(t *testing.T) {
@@ -89,12 +100,7 @@ func TestPortsAtEveryAddressOfTheNode(t *testing.T) {
 	s.add(db)
 	served := s.giveFurther()
 	for _, mode := range []networkv1alpha1.GatewayMode{networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal} {
-		gateway := sharedGateway
-		gateway.Mode = mode
-		s.setGateway(gateway)
-		s.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
-		s.until("the mode", func() error { return isTrue(s.status().Gateway.Mode == mode, "") })
-		s.follow()
+		s.inMode(mode)
 		for _, address := range append(ips("169.254.20.10"), served...) {
 			own := db.addresses()[0]
 			if address.Is6() {
@@ -194,12 +200,7 @@ func TestNodePortsAtEveryAddressOfTheNode(t *testing.T) {
 	s.apply(topology.ServiceUnit(parsed))
 	port := uint16(service.Spec.Ports[0].NodePort)
 	for _, mode := range []networkv1alpha1.GatewayMode{networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal} {
-		gateway := sharedGateway
-		gateway.Mode = mode
-		s.setGateway(gateway)
-		s.until("the mode", func() error { return isTrue(s.status().Gateway.Mode == mode, "") })
-		s.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
-		s.follow()
+		s.inMode(mode)
 		for _, address := range append(ips(encapIP, "127.0.0.1"), served...) {
 			clients := map[string]string{"outside": s.outside, "a pod": db.netNS, "the pod itself": web.netNS, "the node": thisHost}
 			if address.Is6() {
@@ -250,12 +251,7 @@ func TestPoliciesJudgeClientsThatTheHostHides(t *testing.T) {
 	s.add(web)
 	served := s.giveFurther()
 	for _, mode := range []networkv1alpha1.GatewayMode{networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal} {
-		gateway := sharedGateway
-		gateway.Mode = mode
-		s.setGateway(gateway)
-		s.until("the mode", func() error { return isTrue(s.status().Gateway.Mode == mode, "") })
-		s.awaitCondition(networkv1alpha1.ConditionGatewayReady, metav1.ConditionTrue)
-		s.follow()
+		s.inMode(mode)
 		for _, address := range served {
 			pod, node := web.addresses()[0], encapIP
 			if address.Is6() {

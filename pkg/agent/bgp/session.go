@@ -109,10 +109,12 @@ func peerOf(of settings, restarting bool) *api.Peer {
 
 // stop ends the session with a notification, so that the router removes its routes at once, and the server.
 func (s *session) stop() error {
-	err := errors.Join(s.setRoutes(nil), s.shut())
+	withdrawn, down := s.setRoutes(nil), s.shut()
 	s.cancel()
-	s.server.Stop()
-	return err
+	if down == nil { // the server of a session that hangs must not end
+		s.server.Stop()
+	}
+	return errors.Join(withdrawn, down)
 }
 
 // shut ends the session and waits until it is down. The end of the server would end it as well, but clears the global configuration while
