@@ -7,7 +7,7 @@ RUN go mod download
 COPY . .
 ARG VERSION=dev
 ENV CGO_ENABLED=0
-RUN go build -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/version.version=${VERSION}" -o /out/ . ./cmd/weft-agent ./cmd/weft-ovn ./cmd/weft-capture \
+RUN go build -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/process/version.version=${VERSION}" -o /out/ . ./cmd/weft-agent ./cmd/weft-ovn ./cmd/weft-capture \
  && go build -trimpath -ldflags "-s -w" -o /out/cni/ ./cmd/weft-cni github.com/containernetworking/plugins/plugins/main/loopback
 
 # The agent executes ovs-ofctl and nft. weft-ovn executes the servers of OVN and Open vSwitch.

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 
 export WEFT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/weft
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-GOFLAGS_BUILD := -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/version.version=$(VERSION)"
+GOFLAGS_BUILD := -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/process/version.version=$(VERSION)"
 LAB := go run -trimpath ./test/lab/cmd/weft-lab
 NODES ?= 2
 # ZONE_TESTS are the tests that e2e-zones runs: packets of all kinds across the zones and within them.
@@ -102,7 +102,7 @@ e2e-faults: lab-tools ## Break each part of the cluster, including slow faults: 
 	WEFT_E2E_FAULTS=all $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 40m -run '^TestStatusNamesInjectedFaults$$'
 
 .PHONY: e2e-networks
-e2e-networks: lab-tools ## Test further networks: the matrix (_out/networks.json), and N=200 changes of running pods while the agent, the operator and containerd are killed; and Weft as a delegate of Multus
+e2e-networks: lab-tools ## Test secondary networks: the matrix (_out/networks.json), and N=200 changes of running pods while the agent, the operator and containerd are killed; and Weft as a delegate of Multus
 	WEFT_E2E_MULTUS=1 WEFT_E2E_PLUGS=$(or $(N),200) $(GOTEST) --format standard-verbose --packages ./test/e2e -- -tags e2e -count=1 -timeout 60m -run '^Test(Networks|HotPlug|UnderMultus)$$'
 
 .PHONY: e2e-trace
@@ -140,6 +140,10 @@ e2e-install: lab-tools ## Install dist/install.yaml on nodes with only kubelet a
 .PHONY: e2e-upgrade
 e2e-upgrade: lab-tools ## Upgrade and roll back under 100 datagrams a second and a long connection in each direction, and count the losses
 	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 20m -run '^TestUpgrade$$'
+
+.PHONY: e2e-components
+e2e-components: lab-tools ## Set spec.components in a running cluster under traffic, and count the losses; set what fails on the first node, and undo it
+	$(GOTEST) --format standard-verbose --packages ./test/install -- -tags e2e -count=1 -timeout 20m -run '^TestComponents$$'
 
 .PHONY: e2e-members
 e2e-members: lab-tools ## Grow OVN's databases from one member to three; then a member loses its pod, its disk and its node; three become one, and three again; begin with three

@@ -8,17 +8,13 @@ import (
 	"fmt"
 	"os"
 
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-
 	"github.com/weft-network/weft/controllers/program"
-	"github.com/weft-network/weft/pkg/admin"
-	"github.com/weft-network/weft/pkg/connectivity/probe"
-	"github.com/weft-network/weft/pkg/lazylog"
+	"github.com/weft-network/weft/pkg/kubectl/connectivity/probe"
+	"github.com/weft-network/weft/pkg/process/admin"
+	"github.com/weft-network/weft/pkg/process/logging"
 )
 
 func main() {
-	ctrl.SetLogger(lazylog.New(zap.New()))
 	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "weft:", err)
 		os.Exit(1)
@@ -29,6 +25,7 @@ func run(args []string) error {
 	if len(args) > 0 {
 		switch args[0] {
 		case "admin":
+			logging.StartAnyway()
 			return admin.Command(context.Background(), args[1:], os.Stdin, os.Stdout)
 		case "api":
 			return program.API(args[1:])
@@ -39,6 +36,7 @@ func run(args []string) error {
 		case "preflight":
 			return program.Preflight(args[1:])
 		case "probe":
+			logging.StartAnyway()
 			return probe.Command(args[1:], os.Stdin, os.Stdout)
 		}
 	}

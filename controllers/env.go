@@ -8,28 +8,28 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/clusternetwork"
 	"github.com/weft-network/weft/controllers/database"
 	"github.com/weft-network/weft/controllers/egressip"
 	"github.com/weft-network/weft/controllers/externalroute"
 	"github.com/weft-network/weft/controllers/gateway"
 	"github.com/weft-network/weft/controllers/invariantcheck"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/controllers/loadbalancer"
-	"github.com/weft-network/weft/controllers/network"
+	"github.com/weft-network/weft/controllers/loadbalancerpool"
 	"github.com/weft-network/weft/controllers/sweep"
-	"github.com/weft-network/weft/pkg/balance"
-	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/addresses/balance"
+	"github.com/weft-network/weft/pkg/addresses/floating/claim"
+	"github.com/weft-network/weft/pkg/addresses/lookup"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/history"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
-	"github.com/weft-network/weft/pkg/reserved"
-	"github.com/weft-network/weft/pkg/reserved/lookup"
-	"github.com/weft-network/weft/pkg/resolver"
+	"github.com/weft-network/weft/pkg/process/resolver"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/selection"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -84,7 +84,7 @@ func newDatabase(mgr ctrl.Manager, options Options, env *kind.Env) *database.Dat
 				env.Triggers.Enqueue(sweep.Name, theNetwork)
 				env.Triggers.Enqueue(topology.KindEgressIP, egressip.All)
 				env.Triggers.Enqueue(topology.KindExternalRoute, externalroute.All)
-				env.Triggers.Enqueue(topology.KindLoadBalancerPool, loadbalancer.All)
+				env.Triggers.Enqueue(topology.KindLoadBalancerPool, loadbalancerpool.All)
 				// Their units depend on what the server can store.
 				for _, name := range env.Floating.Book.Pods(networkv1alpha1.LocationNAT) {
 					env.Triggers.Enqueue(topology.KindPod, name)
@@ -107,12 +107,12 @@ func observe(env *kind.Env, db *database.Database, options Options) []func(conte
 	watch := invariantcheck.NewWatch(worldOf(env, db), options.Violations, enqueueNetwork)
 	carriers := egressip.NewProber(egressip.Carriers(env.Client), options.Probe, options.ProbeInterval, options.ProbeMisses,
 		func() { env.Triggers.Enqueue(topology.KindEgressIP, egressip.All) })
-	tunnels := egressip.NewProber(network.ManagementPorts(env.Client), options.Probe, tunnelInterval,
+	tunnels := egressip.NewProber(clusternetwork.ManagementPorts(env.Client), options.Probe, tunnelInterval,
 		egressip.DefaultProbeMisses, enqueueNetwork)
-	enqueuePools := func() { env.Triggers.Enqueue(topology.KindLoadBalancerPool, loadbalancer.All) }
-	routers := egressip.NewProber(loadbalancer.Speakers(env.Client, false), options.AgentProbe, speakerInterval,
+	enqueuePools := func() { env.Triggers.Enqueue(topology.KindLoadBalancerPool, loadbalancerpool.All) }
+	routers := egressip.NewProber(loadbalancerpool.Speakers(env.Client, false), options.AgentProbe, speakerInterval,
 		egressip.DefaultProbeMisses, enqueuePools)
-	hosts := egressip.NewProber(loadbalancer.Speakers(env.Client, true), options.Probe, speakerInterval,
+	hosts := egressip.NewProber(loadbalancerpool.Speakers(env.Client, true), options.Probe, speakerInterval,
 		egressip.DefaultProbeMisses, enqueuePools)
 	answers := func(node string) bool { return routers.Reachable(node) && hosts.Reachable(node) }
 	env.Observed = kind.Observed{AgentReachable: answers, Violations: watch.Violations, Silent: propagation.Silent,

@@ -20,9 +20,9 @@ import (
 
 	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/informers"
-	"github.com/weft-network/weft/pkg/leadership"
-	"github.com/weft-network/weft/pkg/options"
+	"github.com/weft-network/weft/pkg/process/informers"
+	"github.com/weft-network/weft/pkg/process/leadership"
+	"github.com/weft-network/weft/pkg/process/options"
 )
 
 // LeaseName is the name of the operator's lease. A zone's operator has its zone after it.
@@ -45,8 +45,9 @@ func ManagerOptions() (ctrl.Options, error) {
 		Scheme:   scheme,
 		NewCache: informers.NewCache,
 		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: StripPod}},
+			DefaultTransform:             cache.TransformStripManagedFields(),
+			DefaultUnsafeDisableDeepCopy: new(true), // what is written is a copy first: kind.Detach
+			ByObject:                     map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: StripPod}},
 		},
 		Controller:              config.Controller{SkipNameValidation: &again},
 		Metrics:                 metricsserver.Options{BindAddress: "0"}, // the process serves metrics and health, whether or not it leads

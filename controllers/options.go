@@ -8,7 +8,7 @@ import (
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/resolver"
+	"github.com/weft-network/weft/pkg/process/resolver"
 )
 
 // CountDelay is how long counts in ClusterNetwork's status may be behind, so that many pods cause one write.

@@ -16,6 +16,7 @@ import (
 	"github.com/weft-network/weft/controllers/addressprobe"
 	"github.com/weft-network/weft/controllers/annotation"
 	"github.com/weft-network/weft/controllers/bgp"
+	"github.com/weft-network/weft/controllers/clusternetwork"
 	"github.com/weft-network/weft/controllers/database"
 	"github.com/weft-network/weft/controllers/egressfirewall"
 	"github.com/weft-network/weft/controllers/egressip"
@@ -26,53 +27,51 @@ import (
 	"github.com/weft-network/weft/controllers/inspect"
 	"github.com/weft-network/weft/controllers/invariantcheck"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/controllers/loadbalancer"
+	"github.com/weft-network/weft/controllers/loadbalancerpool"
 	"github.com/weft-network/weft/controllers/network"
+	"github.com/weft-network/weft/controllers/networkport"
 	"github.com/weft-network/weft/controllers/node"
 	"github.com/weft-network/weft/controllers/plan"
 	"github.com/weft-network/weft/controllers/pod"
-	"github.com/weft-network/weft/controllers/podnetwork"
-	"github.com/weft-network/weft/controllers/podports"
 	"github.com/weft-network/weft/controllers/policy"
 	"github.com/weft-network/weft/controllers/service"
 	"github.com/weft-network/weft/controllers/sweep"
 	"github.com/weft-network/weft/controllers/transit"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // packages lists the reconcilers. Units of later kinds build on units of earlier ones. A new kind is one folder and
 // one line here.
 var packages = []func(*kind.Env) []*kind.Kind{
-	network.Kinds,
+	clusternetwork.Kinds,
 	node.Kinds,
 	gateway.Kinds,
 	transit.Kinds,
-	deciding(floatingip.Kinds),
-	deciding(floatinggate.Kinds),
+	defaultZoneOnly(floatingip.Kinds),
+	defaultZoneOnly(floatinggate.Kinds),
 	pod.Kinds,
-	deciding(podnetwork.Kinds),
-	deciding(podports.Kinds),
+	defaultZoneOnly(network.Kinds),
+	defaultZoneOnly(networkport.Kinds),
 	service.Kinds,
-	loadbalancer.Kinds,
-	deciding(bgp.Kinds),
-	deciding(addressprobe.Kinds),
+	loadbalancerpool.Kinds,
+	defaultZoneOnly(bgp.Kinds),
+	defaultZoneOnly(addressprobe.Kinds),
 	egressip.Kinds,
-	deciding(externalroute.Kinds),
+	defaultZoneOnly(externalroute.Kinds),
 	egressfirewall.Kinds,
 	policy.Kinds,
-	deciding(annotation.Kinds),
+	defaultZoneOnly(annotation.Kinds),
 }
 
-// deciding marks kinds that have no units, or only in the part of the cluster without a name. A zone's operator only
-// reads their objects.
-func deciding(kinds func(*kind.Env) []*kind.Kind) func(*kind.Env) []*kind.Kind {
+// defaultZoneOnly marks kinds that have no units, or only in the default zone. A zone's operator only reads their objects.
+func defaultZoneOnly(kinds func(*kind.Env) []*kind.Kind) func(*kind.Env) []*kind.Kind {
 	return func(env *kind.Env) []*kind.Kind {
 		all := kinds(env)
 		for _, k := range all {
-			k.Decides = true
+			k.DefaultZoneOnly = true
 		}
 		return all
 	}
@@ -88,7 +87,7 @@ func kindsOf(env *kind.Env) (all []*kind.Kind) {
 // divide returns the kinds that an operator reconciles, and the kinds that it only reads.
 func divide(zone kind.Zone, all []*kind.Kind) (own, followed []*kind.Kind) {
 	for _, k := range all {
-		if zone.Follows() && k.Decides {
+		if zone.Follows() && k.DefaultZoneOnly {
 			followed = append(followed, k)
 		} else {
 			own = append(own, k)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/selection"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // unreachable is a database that cannot be read.
@@ -48,7 +48,7 @@ func TestKindsAreComplete(t *testing.T) {
 		if k.Reconciler == nil {
 			t.Errorf("%s has no reconciler", k.Name)
 		}
-		if k.Owner == nil && !k.Shared && !k.Live && k.Name != topology.KindNetwork && k.Name != topology.KindTransit {
+		if k.Owner == nil && !k.Shared && !k.SkipInPlan && k.Name != topology.KindNetwork && k.Name != topology.KindTransit {
 			t.Errorf("the units of %s have no owner: the sweep would keep them for ever", k.Name)
 		}
 		for i, w := range k.Watches {
@@ -75,7 +75,7 @@ func TestAPlanHasReconcilersOfItsOwn(t *testing.T) {
 		live[k.Name] = k.Reconciler
 	}
 	for _, k := range kindsOf(fork) {
-		if !k.Live && k.Reconciler == live[k.Name] {
+		if !k.SkipInPlan && k.Reconciler == live[k.Name] {
 			t.Errorf("the plan reconciles with the operator's own reconciler of %s", k.Name)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/addresses/floating/placement"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating/placement"
 	"github.com/weft-network/weft/pkg/podcondition"
 )
 
@@ -40,7 +40,8 @@ func StripPod(o any) (any, error) {
 	if len(conditions) == 0 {
 		conditions = nil
 	}
-	status := corev1.PodStatus{Phase: pod.Status.Phase, PodIPs: pod.Status.PodIPs, Conditions: slices.Clone(conditions)}
+	status := corev1.PodStatus{Phase: pod.Status.Phase, StartTime: pod.Status.StartTime, PodIPs: pod.Status.PodIPs,
+		Conditions: slices.Clone(conditions)}
 	if pod.Labels[networkv1alpha1.ComponentLabel] == networkv1alpha1.ComponentAgent {
 		status.InitContainerStatuses, status.ContainerStatuses = statesOf(pod.Status.InitContainerStatuses),
 			statesOf(pod.Status.ContainerStatuses)

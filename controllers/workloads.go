@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -10,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weft-network/weft/pkg/health"
-	"github.com/weft-network/weft/pkg/informers"
+	"github.com/weft-network/weft/pkg/process/informers"
 )
 
 // WorkloadObserver receives the states of Weft's workloads.
@@ -24,16 +25,32 @@ type WorkloadObserver interface {
 // observeWorkloads watches Weft's workloads. It has a cache of its own, because the manager's cache has the workloads of all
 // namespaces, and only with IPPools.
 func observeWorkloads(mgr ctrl.Manager, namespace string, observer WorkloadObserver) func(context.Context) error {
+	var mu sync.Mutex // each informer has a goroutine of its own
+	operands := false // weft-operands exists
 	update := func(o any) {
-		if w, known := health.WorkloadOf(o); known {
-			observer.Workload(w.Kind, w.Name, w.Missing())
+		mu.Lock()
+		defer mu.Unlock()
+		w, known := health.WorkloadOf(o)
+		if !known {
+			return
+		}
+		observer.Workload(w.Kind, w.Name, w.Missing())
+		if operands = operands || w.Object() == health.OperandsWorkload; w.Kept && !operands {
+			observer.Workload("Deployment", health.OperandsName, 1)
 		}
 	}
 	events := toolscache.ResourceEventHandlerFuncs{AddFunc: update, UpdateFunc: func(_, o any) { update(o) }, DeleteFunc: func(o any) {
 		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 			o = gone.Obj
 		}
-		if w, known := health.WorkloadOf(o); known {
+		mu.Lock()
+		defer mu.Unlock()
+		switch w, known := health.WorkloadOf(o); {
+		case !known:
+		case w.Object() == health.OperandsWorkload:
+			operands = false
+			observer.Workload(w.Kind, w.Name, max(1, w.Wanted))
+		default:
 			observer.NoWorkload(w.Kind, w.Name)
 		}
 	}}

@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"github.com/weft-network/weft/pkg/cli"
+	"github.com/weft-network/weft/pkg/kubectl/cli"
 )
 
 func main() { os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -25,21 +24,21 @@ import (
 	"github.com/weft-network/weft/pkg/agent"
 	"github.com/weft-network/weft/pkg/agent/attach"
 	"github.com/weft-network/weft/pkg/agent/cri"
-	"github.com/weft-network/weft/pkg/agent/further"
 	"github.com/weft-network/weft/pkg/agent/gateway"
 	"github.com/weft-network/weft/pkg/agent/policylog"
 	"github.com/weft-network/weft/pkg/agent/repairs"
+	"github.com/weft-network/weft/pkg/agent/secondary"
 	"github.com/weft-network/weft/pkg/agent/uninstall"
-	"github.com/weft-network/weft/pkg/informers"
-	"github.com/weft-network/weft/pkg/metrics"
-	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/version"
+	"github.com/weft-network/weft/pkg/process/informers"
+	"github.com/weft-network/weft/pkg/process/logging"
+	"github.com/weft-network/weft/pkg/process/metrics"
+	"github.com/weft-network/weft/pkg/process/options"
+	"github.com/weft-network/weft/pkg/process/version"
 )
 
 func main() {
 	beFrugal()
-	ctrl.SetLogger(zap.New())
 	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "weft-agent:", err)
 		os.Exit(1)
@@ -48,12 +47,16 @@ func main() {
 
 func run(args []string) error {
 	commands := map[string]func([]string) error{"uninstall": runUninstall, "uplink": uplinkCommand, "uplink-guard": guard,
-		further.LaunchCommand: further.Launch}
+		secondary.LaunchCommand: secondary.Launch}
 	if len(args) > 0 && commands[args[0]] != nil {
+		logging.StartAnyway()
 		return commands[args[0]](args[1:])
 	}
 	o, err := options.ParseAgent(args)
 	if err != nil {
+		return err
+	}
+	if err := logging.Start(o.Log); err != nil {
 		return err
 	}
 	ctrl.Log.Info("starting", "version", version.String(), "node", o.Node)
@@ -137,8 +140,9 @@ func newManager(o options.Agent) (ctrl.Manager, error) {
 		Scheme:   scheme,
 		NewCache: informers.NewCache,
 		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         cached,
+			DefaultTransform:             cache.TransformStripManagedFields(),
+			DefaultUnsafeDisableDeepCopy: new(true), // what is written is a copy first
+			ByObject:                     cached,
 		},
 		Metrics:                metricsserver.Options{BindAddress: o.Metrics},
 		HealthProbeBindAddress: o.Health,

@@ -11,7 +11,7 @@ import (
 
 	"github.com/weft-network/weft/pkg/agent"
 	"github.com/weft-network/weft/pkg/agent/uplink"
-	"github.com/weft-network/weft/pkg/options"
+	"github.com/weft-network/weft/pkg/process/options"
 )
 
 // newMover returns the Mover of this host's links. Its guard process runs this executable.

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weft-network/weft/pkg/capture"
+	"github.com/weft-network/weft/pkg/kubectl/capture"
 )
 
 func main() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"os/exec"
@@ -103,6 +104,12 @@ func run(args []string) error {
 		return err
 	}
 	return become(program)
+}
+
+// logHandler writes the messages of the severity that the environment chooses.
+func logHandler() slog.Handler {
+	severity := map[string]slog.Level{"error": slog.LevelError, "warning": slog.LevelWarn, "debug": slog.LevelDebug}
+	return slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: severity[strings.ToLower(os.Getenv(launch.LogLevel))]})
 }
 
 // become prepares the program and replaces this process with it. It returns only on an error.

@@ -40,6 +40,6 @@ func memberCommand(args []string) error {
 	files := launch.TLSIn(tls)
 	server := &member.Server{Address: address, Run: launch.OVNRun, Data: data,
 		Identity: member.Files(files.PrivateKey, files.Certificate, files.CACert),
-		Log:      slog.New(slog.NewTextHandler(os.Stderr, nil))}
+		Log:      slog.New(logHandler())}
 	return server.Serve(ctx)
 }

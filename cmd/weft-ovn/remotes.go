@@ -4,8 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log/slog"
-	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -14,7 +12,7 @@ import (
 
 	"github.com/weft-network/weft/pkg/install/launch"
 	"github.com/weft-network/weft/pkg/install/remotes"
-	"github.com/weft-network/weft/pkg/version"
+	"github.com/weft-network/weft/pkg/process/version"
 )
 
 // remotesCommand copies the chassis of other zones' nodes from the northbound database to the southbound one.
@@ -36,6 +34,6 @@ func remotesCommand(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	remotes.Run(ctx, remotes.Options{Northbound: strings.Split(northbound, ","), Southbound: southbound,
-		Writer: "weft-ovn remotes " + version.String(), Log: logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil))})
+		Writer: "weft-ovn remotes " + version.String(), Log: logr.FromSlogHandler(logHandler())})
 	return nil
 }

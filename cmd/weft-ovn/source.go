@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"log/slog"
-	"os"
 	"os/signal"
 	"syscall"
 
@@ -27,7 +26,7 @@ func sourceCommand(args []string) error {
 	files := launch.TLSIn(tls)
 	source := &member.Source{Address: address, Run: launch.OVNRun,
 		Identity: member.Files(files.PrivateKey, files.Certificate, files.CACert),
-		Log:      slog.New(slog.NewTextHandler(os.Stderr, nil))}
+		Log:      slog.New(logHandler())}
 	return source.Serve(ctx)
 }
 

@@ -18,8 +18,8 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/loadbalancer"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // Reconciler computes the requests of all nodes at once, because each node may probe each address.
@@ -36,7 +36,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Triggers: env.Triggers, Now: time.Now,
 		OfServices: func(ctx context.Context) ([]netip.Addr, error) { return env.ServiceProbes(ctx) }}
 	return []*kind.Kind{{
-		Name: kind.AddressProbe, Reconciler: r, Live: true, // it has no units
+		Name: kind.AddressProbe, Reconciler: r, SkipInPlan: true, // it has no units
 		Watches: append([]kind.Watch{
 			kind.Map(&networkv1alpha1.EgressIP{}, always, predicate.Funcs{CreateFunc: probes, UpdateFunc: trigger.Update(probingChanged)}),
 			kind.Map(&corev1.Service{}, always, predicate.Funcs{CreateFunc: requests,
@@ -74,16 +74,16 @@ func probingChanged(before, after *networkv1alpha1.EgressIP) bool {
 
 func requests(e event.CreateEvent) bool {
 	s, ok := e.Object.(*corev1.Service)
-	return !ok || loadbalancer.Wants(s)
+	return !ok || lbpool.Wants(s)
 }
 
 func requested(e event.DeleteEvent) bool {
 	s, ok := e.Object.(*corev1.Service)
-	return !ok || e.DeleteStateUnknown || loadbalancer.Wants(s) || loadbalancer.IsOurs(s)
+	return !ok || e.DeleteStateUnknown || lbpool.Wants(s) || lbpool.IsOurs(s)
 }
 
 func requestChanged(before, after *corev1.Service) bool {
-	return (loadbalancer.Wants(before) || loadbalancer.Wants(after)) &&
+	return (lbpool.Wants(before) || lbpool.Wants(after)) &&
 		(!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Status, after.Status) ||
 			!equality.Semantic.DeepEqual(before.Annotations, after.Annotations) ||
 			!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
@@ -102,7 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	of, again := nodes.Requests(wanted, r.Now())
 	var networks networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy); err != nil { // write copies them
+	if err := r.Client.List(ctx, &networks); err != nil {
 		return ctrl.Result{}, err
 	}
 	var errs []error
@@ -123,7 +123,7 @@ func (r *Reconciler) wanted(ctx context.Context) ([]netip.Addr, error) {
 		return nil, err
 	}
 	var egressIPs networkv1alpha1.EgressIPList
-	if err := r.Client.List(ctx, &egressIPs, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &egressIPs); err != nil {
 		return nil, err
 	}
 	for i := range egressIPs.Items {
@@ -143,7 +143,5 @@ func (r *Reconciler) write(ctx context.Context, nn *networkv1alpha1.NodeNetwork,
 	}
 	changed := nn.DeepCopy()
 	changed.Spec.ProbeAddresses = want
-	// The resource version makes a write fail if its writer, such as a former leader, lacks the last change.
-	patch := client.MergeFromWithOptions(nn, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Patch(ctx, changed, patch))
+	return client.IgnoreNotFound(kind.Write(ctx, r.Client, nn, changed))
 }

@@ -14,7 +14,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/addressprobe"
+	"github.com/weft-network/weft/pkg/addresses/addressprobe"
 	"github.com/weft-network/weft/test/kindtest"
 )
 

@@ -29,7 +29,7 @@ const Kind = "annotation"
 func Kinds(env *kind.Env) []*kind.Kind {
 	on := func(object client.Object, of string) kind.Watch { return kind.On(object, recording(env.Events, of)) } // of names object's kind
 	return []*kind.Kind{{
-		Name: Kind, Live: true, Object: "annotated object",
+		Name: Kind, SkipInPlan: true, Object: "annotated object",
 		Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (ctrl.Result, error) { return ctrl.Result{}, nil }),
 		Watches: []kind.Watch{
 			on(&corev1.Pod{}, "Pod"), on(&corev1.Service{}, "Service"), on(&corev1.Node{}, "Node"),

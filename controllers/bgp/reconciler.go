@@ -54,9 +54,7 @@ func (r *Reconciler) write(ctx context.Context, nn *networkv1alpha1.NodeNetwork,
 	}
 	changed := nn.DeepCopy()
 	changed.Spec.BGP = want
-	// The resource version makes a write fail if its writer, such as a former leader, lacks the last change.
-	patch := client.MergeFromWithOptions(nn, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Patch(ctx, changed, patch))
+	return client.IgnoreNotFound(kind.Write(ctx, r.Client, nn, changed))
 }
 
 // world lists the objects. They are only read.
@@ -92,7 +90,7 @@ func (r *Reconciler) world(ctx context.Context) (bgp.World, error) {
 
 func (r *Reconciler) list(ctx context.Context, lists ...client.ObjectList) error {
 	for _, list := range lists {
-		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.Client.List(ctx, list); err != nil {
 			return err
 		}
 	}

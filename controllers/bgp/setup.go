@@ -15,9 +15,9 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/loadbalancer"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // Kind is the name of the kind. It has no units: its result is a part of NodeNetworks.
@@ -27,7 +27,7 @@ const Kind = "bgp"
 func Kinds(env *kind.Env) []*kind.Kind {
 	r := &Reconciler{Client: env.Client, Events: env.Events, Counted: env.Settings.Sessions}
 	return []*kind.Kind{{
-		Name: Kind, Reconciler: r, Live: true,
+		Name: Kind, Reconciler: r, SkipInPlan: true,
 		Watches: []kind.Watch{
 			kind.Map(&networkv1alpha1.BGPPeer{}, always, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.BGPAdvertisement{}, always, trigger.SpecChanged()),
@@ -68,7 +68,7 @@ func (r *Reconciler) ofNetwork(ctx context.Context, o client.Object) []reconcile
 
 // ofService returns the request for a Service with addresses of a LoadBalancerPool.
 func (r *Reconciler) ofService(ctx context.Context, o client.Object) []reconcile.Request {
-	if s, ok := o.(*corev1.Service); ok && loadbalancer.IsOurs(s) {
+	if s, ok := o.(*corev1.Service); ok && lbpool.IsOurs(s) {
 		return r.ifUsed(ctx, o)
 	}
 	return nil
@@ -98,17 +98,17 @@ func networkChanged(before, after *networkv1alpha1.NodeNetwork) bool {
 // nodeChanged passes changes of labels and addresses, and of whether the node may announce.
 func nodeChanged(before, after *corev1.Node) bool {
 	return !maps.Equal(before.Labels, after.Labels) ||
-		loadbalancer.IsReady(before) != loadbalancer.IsReady(after) || before.Spec.Unschedulable != after.Spec.Unschedulable ||
-		loadbalancer.MayAnnounce(before) != loadbalancer.MayAnnounce(after) ||
+		lbpool.IsReady(before) != lbpool.IsReady(after) || before.Spec.Unschedulable != after.Spec.Unschedulable ||
+		lbpool.MayAnnounce(before) != lbpool.MayAnnounce(after) ||
 		!slices.Equal(facts.InternalIPs(before), facts.InternalIPs(after))
 }
 
 // serviceChanged passes changes of a Service's addresses, and of which nodes announce them.
 func serviceChanged(before, after *corev1.Service) bool {
-	return loadbalancer.IsOurs(before) != loadbalancer.IsOurs(after) ||
-		loadbalancer.Wants(before) != loadbalancer.Wants(after) || !maps.Equal(before.Labels, after.Labels) ||
+	return lbpool.IsOurs(before) != lbpool.IsOurs(after) ||
+		lbpool.Wants(before) != lbpool.Wants(after) || !maps.Equal(before.Labels, after.Labels) ||
 		before.Spec.ExternalTrafficPolicy != after.Spec.ExternalTrafficPolicy ||
-		!slices.Equal(loadbalancer.AddressesOf(before), loadbalancer.AddressesOf(after))
+		!slices.Equal(lbpool.AddressesOf(before), lbpool.AddressesOf(after))
 }
 
 // egressIPChanged passes changes of labels, and of which node carries which address.

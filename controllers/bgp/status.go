@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/bgp"
 	"github.com/weft-network/weft/pkg/health"
 )
@@ -159,8 +160,7 @@ func (r *Reconciler) patch(ctx context.Context, before, after client.Object, had
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
+	if err := kind.WriteStatus(ctx, r.Client, before, after); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	for _, c := range all {

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // FirstPass reports when every object that existed at start, of the kinds whose units have elements in the rows of
@@ -67,8 +67,7 @@ func objects(ctx context.Context, reader client.Reader, kinds []*kind.Kind) (all
 			continue
 		}
 		list := k.First()
-		// only names are read
-		if err := reader.List(ctx, list, append(slices.Clone(k.FirstOptions), client.UnsafeDisableDeepCopy)...); err != nil {
+		if err := reader.List(ctx, list, k.FirstOptions...); err != nil {
 			return nil, err
 		}
 		err := meta.EachListItem(list, func(o runtime.Object) error {

@@ -13,11 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/acllog/annotation"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -111,6 +112,5 @@ func (r *Reconciler) report(ctx context.Context, firewall *networkv1alpha1.Egres
 	for _, c := range conditions.worse(firewall) {
 		r.Events.Eventf(firewall, nil, corev1.EventTypeWarning, c.Reason, "Filter", "%s", c.Message)
 	}
-	patch := client.MergeFromWithOptions(firewall, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, updated, patch))
+	return client.IgnoreNotFound(kind.WriteStatus(ctx, r.Client, firewall, updated))
 }

@@ -14,8 +14,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/acllog/annotation"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 const (
@@ -61,15 +61,8 @@ func firewallOf(_ context.Context, namespace client.Object) []reconcile.Request 
 }
 
 // All returns a request for each firewall.
-func (r *Reconciler) All(ctx context.Context, _ client.Object) (all []reconcile.Request) {
-	var list networkv1alpha1.EgressFirewallList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache returns no errors once it is in sync
-	}
-	for i := range list.Items {
-		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return all
+func (r *Reconciler) All(ctx context.Context, _ client.Object) []reconcile.Request {
+	return kind.Requests(ctx, r.Client, &networkv1alpha1.EgressFirewallList{})
 }
 
 func (r *Nodes) kind() *kind.Kind {

@@ -8,8 +8,8 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -48,7 +48,7 @@ func SetsOf(o client.Object) []unit.Key {
 // users lists the firewalls that name a set, or a set of a kind. The caller must not change them.
 func users(ctx context.Context, c client.Client, value string) ([]networkv1alpha1.EgressFirewall, error) {
 	var list networkv1alpha1.EgressFirewallList
-	err := c.List(ctx, &list, client.MatchingFields{BySet: value}, client.UnsafeDisableDeepCopy)
+	err := c.List(ctx, &list, client.MatchingFields{BySet: value})
 	return list.Items, err
 }
 

@@ -15,8 +15,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -91,7 +91,7 @@ func (r *DNS) note(ctx context.Context, name string, used bool) error {
 // observe writes the addresses that nodes report for a name with a wildcard.
 func (r *DNS) observe(ctx context.Context, key unit.Key) error {
 	var nodes networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &nodes); err != nil {
 		return err
 	}
 	before, first := r.stateOf(key.Name()), !r.Database.Wanted(key)

@@ -22,12 +22,12 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
-	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -80,11 +80,11 @@ func (r *Services) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 func (r *Services) read(ctx context.Context, s *corev1.Service) (read facts.EgressIP, shared bool, missing, err error) {
 	var pools networkv1alpha1.LoadBalancerPoolList
 	var all corev1.ServiceList // also Services of other proxies, which no index has
-	if err := errors.Join(r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy),
-		r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy)); err != nil { // they are only read
+	if err := errors.Join(r.Client.List(ctx, &pools),
+		r.Client.List(ctx, &all)); err != nil {
 		return read, false, nil, err
 	}
-	refused := loadbalancer.ForeignShares(s, all.Items)
+	refused := lbpool.ForeignShares(s, all.Items)
 	announced, gateways := map[netip.Addr]string{}, map[string]facts.Gateway{}
 	for i := range pools.Items {
 		for _, a := range pools.Items[i].Status.Announcements {
@@ -103,7 +103,7 @@ func (r *Services) read(ctx context.Context, s *corev1.Service) (read facts.Egre
 		}
 	}
 	read, missing = facts.ParseEgressService(s, refused, announced, gateways)
-	shared = slices.ContainsFunc(loadbalancer.AddressesOf(s), func(a netip.Addr) bool { return refused[a] != "" })
+	shared = slices.ContainsFunc(lbpool.AddressesOf(s), func(a netip.Addr) bool { return refused[a] != "" })
 	return read, shared, missing, nil
 }
 
@@ -112,8 +112,8 @@ func (r *Services) addGateway(ctx context.Context, name string, to map[string]fa
 	var node corev1.Node
 	var nn networkv1alpha1.NodeNetwork
 	key := types.NamespacedName{Name: name}
-	if err := errors.Join(r.Client.Get(ctx, key, &node, client.UnsafeDisableDeepCopy),
-		r.Client.Get(ctx, key, &nn, client.UnsafeDisableDeepCopy)); err != nil {
+	if err := errors.Join(r.Client.Get(ctx, key, &node),
+		r.Client.Get(ctx, key, &nn)); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -150,9 +150,7 @@ func (r *Services) report(ctx context.Context, s *corev1.Service, want metav1.Co
 	}
 	patched := s.DeepCopy()
 	meta.SetStatusCondition(&patched.Status.Conditions, want)
-	// A merge patch replaces the list. With the resource version it fails if another program has written a condition meanwhile.
-	patch := client.MergeFromWithOptions(s, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, patch))
+	return client.IgnoreNotFound(kind.WriteStatus(ctx, r.Client, s, patched))
 }
 
 func (r *Services) kind() *kind.Kind {
@@ -197,14 +195,14 @@ func announcementsChanged(before, after *networkv1alpha1.LoadBalancerPool) bool 
 func sharedChanged() predicate.Funcs {
 	has := func(o client.Object) bool {
 		s, ok := o.(*corev1.Service)
-		return !ok || len(loadbalancer.AddressesOf(s)) > 0
+		return !ok || len(lbpool.AddressesOf(s)) > 0
 	}
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return has(e.Object) },
 		DeleteFunc: func(e event.DeleteEvent) bool { return has(e.Object) },
 		UpdateFunc: trigger.Update(func(before, after *corev1.Service) bool {
 			const allowed = networkv1alpha1.SharedIPNamespacesAnnotation
-			return !slices.Equal(loadbalancer.AddressesOf(before), loadbalancer.AddressesOf(after)) ||
+			return !slices.Equal(lbpool.AddressesOf(before), lbpool.AddressesOf(after)) ||
 				before.Annotations[allowed] != after.Annotations[allowed]
 		}),
 	}
@@ -216,28 +214,18 @@ func (r *Services) sharing(ctx context.Context, o client.Object) []reconcile.Req
 	if !ok {
 		return nil
 	}
-	addresses := loadbalancer.AddressesOf(s)
-	return r.that(ctx, func(other *corev1.Service) bool {
-		return slices.ContainsFunc(loadbalancer.AddressesOf(other), func(a netip.Addr) bool { return slices.Contains(addresses, a) })
+	addresses := lbpool.AddressesOf(s)
+	return r.matching(ctx, func(other *corev1.Service) bool {
+		return slices.ContainsFunc(lbpool.AddressesOf(other), func(a netip.Addr) bool { return slices.Contains(addresses, a) })
 	})
 }
 
 // all returns a request for each Service that requests its addresses as a source.
 func (r *Services) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.that(ctx, func(*corev1.Service) bool { return true })
+	return r.matching(ctx, func(*corev1.Service) bool { return true })
 }
 
-// that returns a request for each of these Services that which selects.
-func (r *Services) that(ctx context.Context, which func(*corev1.Service) bool) (requests []reconcile.Request) {
-	var list corev1.ServiceList
-	// they are only read
-	if err := r.Client.List(ctx, &list, client.MatchingFields{kind.ServicesLeaving: "true"}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache returns no errors once it is in sync
-	}
-	for i := range list.Items {
-		if which(&list.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
+// matching returns a request for each of these Services that which selects.
+func (r *Services) matching(ctx context.Context, which func(*corev1.Service) bool) []reconcile.Request {
+	return kind.RequestsIf(ctx, r.Client, &corev1.ServiceList{}, which, client.MatchingFields{kind.ServicesLeaving: "true"})
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -19,10 +18,10 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/balance"
+	"github.com/weft-network/weft/pkg/addresses/balance"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // Kinds returns the kinds of EgressIPs' units and of Services that are the source of their pods. EgressIPs are reconciled one after the
@@ -32,7 +31,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 		Reachable:         env.Observed.Reachable,
 		ServicesByAddress: balance.ByAddress, Zone: env.Zone, Floating: env.Floating, Planning: env.IsPlan()}
 	env.FloatingFreed.Subscribe(func(string) {
-		for _, request := range r.that(context.Background(), waits) {
+		for _, request := range r.matching(context.Background(), waits) {
 			env.Triggers.Enqueue(topology.KindEgressIP, request.NamespacedName)
 		}
 	})
@@ -80,7 +79,7 @@ func nodeChanged(before, after *corev1.Node) bool {
 
 // probing returns a request for each EgressIP with an address that nodes probe.
 func (r *Reconciler) probing(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.that(ctx, func(e *networkv1alpha1.EgressIP) bool { return len(e.Status.Probing) > 0 })
+	return r.matching(ctx, func(e *networkv1alpha1.EgressIP) bool { return len(e.Status.Probing) > 0 })
 }
 
 // networkChanged passes changes of the node's gateway router.
@@ -96,7 +95,7 @@ func addressesChanged(before, after *corev1.Service) bool {
 
 func (r *Reconciler) list(ctx context.Context) []networkv1alpha1.EgressIP {
 	var list networkv1alpha1.EgressIPList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &list); err != nil {
 		return nil // the cache returns no errors once it is in sync
 	}
 	return list.Items
@@ -124,7 +123,7 @@ func (r *Reconciler) every(ctx context.Context, _ client.Object) []reconcile.Req
 
 // Every returns a request for each EgressIP.
 func (r *Reconciler) Every(ctx context.Context) []reconcile.Request {
-	return r.that(ctx, func(*networkv1alpha1.EgressIP) bool { return true })
+	return r.matching(ctx, func(*networkv1alpha1.EgressIP) bool { return true })
 }
 
 // Sharing returns a request for each other EgressIP that has an address of this one.
@@ -134,7 +133,7 @@ func (r *Reconciler) Sharing(ctx context.Context, o client.Object) []reconcile.R
 		return nil
 	}
 	addresses := facts.EgressAddressesInUse(e)
-	return r.that(ctx, func(other *networkv1alpha1.EgressIP) bool {
+	return r.matching(ctx, func(other *networkv1alpha1.EgressIP) bool {
 		return other.Name != e.Name && slices.ContainsFunc(facts.EgressAddressesInUse(other), func(a netip.Addr) bool {
 			return slices.Contains(addresses, a)
 		})
@@ -148,7 +147,7 @@ func (r *Reconciler) On(ctx context.Context, o client.Object) []reconcile.Reques
 		return nil
 	}
 	addresses := facts.ServiceAddresses(service)
-	return r.that(ctx, func(e *networkv1alpha1.EgressIP) bool {
+	return r.matching(ctx, func(e *networkv1alpha1.EgressIP) bool {
 		return waits(e) || slices.ContainsFunc(facts.EgressAddressesInUse(e), func(a netip.Addr) bool { return slices.Contains(addresses, a) })
 	})
 }
@@ -160,7 +159,7 @@ func waits(e *networkv1alpha1.EgressIP) bool {
 
 // waiting returns a request for each EgressIP with an address that no node carries.
 func (r *Reconciler) waiting(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.that(ctx, waits)
+	return r.matching(ctx, waits)
 }
 
 // released passes the events of FloatingIPs whose address becomes free.
@@ -172,12 +171,6 @@ func released() predicate.Funcs {
 	return freed
 }
 
-func (r *Reconciler) that(ctx context.Context, which func(*networkv1alpha1.EgressIP) bool) (requests []reconcile.Request) {
-	all := r.list(ctx)
-	for i := range all {
-		if which(&all[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: all[i].Name}})
-		}
-	}
-	return requests
+func (r *Reconciler) matching(ctx context.Context, which func(*networkv1alpha1.EgressIP) bool) []reconcile.Request {
+	return kind.RequestsIf(ctx, r.Client, &networkv1alpha1.EgressIPList{}, which)
 }

@@ -27,7 +27,7 @@ func isRefused(e *networkv1alpha1.EgressIP) bool {
 // record writes a decision to the status of e if it differs. With refused, the condition stays until the database's
 // next reply. Otherwise it would change with each attempt, and each write would cause the next attempt.
 func (r *Reconciler) record(ctx context.Context, e *networkv1alpha1.EgressIP, d decision, refused bool) error {
-	before := e.DeepCopy()
+	before := kind.Detach(e)
 	e.Status.Items, e.Status.Held = nil, nil
 	for _, a := range facts.GrantedEgressAddresses(before) {
 		isAssigned := slices.ContainsFunc(d.assigned, func(assigned facts.Assignment) bool { return assigned.Address == a })
@@ -52,9 +52,7 @@ func (r *Reconciler) record(ctx context.Context, e *networkv1alpha1.EgressIP, d 
 		slices.Equal(before.Status.Held, e.Status.Held) && slices.Equal(before.Status.Probing, e.Status.Probing) && !changed {
 		return nil
 	}
-	// The resource version makes a write fail if its writer, such as a former leader, lacks the last decision.
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, e, patch); err != nil {
+	if err := kind.WriteStatus(ctx, r.Client, before, e); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	r.recordEvents(before, e, d)
@@ -143,12 +141,11 @@ func (r *Reconciler) refused(ctx context.Context, e *networkv1alpha1.EgressIP, a
 	if !errors.As(applied, &rejected) {
 		return applied
 	}
-	before := e.DeepCopy()
+	before := kind.Detach(e)
 	if !meta.SetStatusCondition(&e.Status.Conditions,
 		metav1.Condition{Type: networkv1alpha1.ConditionAssigned, Status: metav1.ConditionFalse,
 			ObservedGeneration: e.Generation, Reason: networkv1alpha1.ReasonDatabaseRefused, Message: rejected.Err.Error()}) {
 		return applied
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	return errors.Join(applied, client.IgnoreNotFound(r.Client.Status().Patch(ctx, e, patch)))
+	return errors.Join(applied, client.IgnoreNotFound(kind.WriteStatus(ctx, r.Client, before, e)))
 }

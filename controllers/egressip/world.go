@@ -17,11 +17,11 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/addressprobe"
-	"github.com/weft-network/weft/pkg/balance"
+	"github.com/weft-network/weft/pkg/addresses/addressprobe"
+	"github.com/weft-network/weft/pkg/addresses/balance"
+	"github.com/weft-network/weft/pkg/addresses/floating"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating"
-	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 // apiServerService is the Service whose endpoints are the API servers.
@@ -50,8 +50,8 @@ func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
 	var pools networkv1alpha1.IPPoolList
-	if err := errors.Join(r.Client.List(ctx, &all), r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy),
-		r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy), r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy)); err != nil {
+	if err := errors.Join(r.Client.List(ctx, &all), r.Client.List(ctx, &nodes),
+		r.Client.List(ctx, &networks), r.Client.List(ctx, &pools)); err != nil {
 		return nil, err
 	}
 	// The cache has no order. Events about several owners of one address must be the same each time.
@@ -64,7 +64,7 @@ func (r *Reconciler) readWorld(ctx context.Context) (*world, error) {
 	slices.SortFunc(nodes.Items, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(networks.Items, func(a, b networkv1alpha1.NodeNetwork) int { return cmp.Compare(a.Name, b.Name) })
 	var balancers networkv1alpha1.LoadBalancerPoolList
-	if err := r.Client.List(ctx, &balancers, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &balancers); err != nil {
 		return nil, err
 	}
 	w := &world{all: all.Items, nodes: nodes.Items, networks: networks.Items,
@@ -282,7 +282,7 @@ func linkAddresses(gateway *networkv1alpha1.NodeGatewayStatus) []networkv1alpha1
 
 // ownerBalancing returns the LoadBalancerPool that has the address and takes precedence over e.
 func (w *world) ownerBalancing(e *networkv1alpha1.EgressIP, address netip.Addr) string {
-	for _, t := range loadbalancer.Kept(w.balancers, e.CreationTimestamp) {
+	for _, t := range lbpool.Kept(w.balancers, e.CreationTimestamp) {
 		if t.Contains(address) {
 			return fmt.Sprintf("it is in range %s of %s", t.AddressRange, t.Of)
 		}

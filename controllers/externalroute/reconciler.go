@@ -24,8 +24,8 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // Database is the part of the engine that the reconcilers use.
@@ -60,7 +60,7 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if req.NamespacedName == All {
 		var all networkv1alpha1.ExternalRouteList
-		err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy) // only names are read
+		err := r.Client.List(ctx, &all)
 		for i := range all.Items {
 			r.Triggers.Enqueue(topology.KindExternalRoute, client.ObjectKeyFromObject(&all.Items[i]))
 		}
@@ -90,7 +90,7 @@ func (r *Reconciler) status(ctx context.Context, e *networkv1alpha1.ExternalRout
 		return status, 0, err
 	}
 	var nodes networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &nodes); err != nil {
 		return status, 0, err
 	}
 	hosts, err := kind.Machines(ctx, r.Client)
@@ -145,7 +145,7 @@ func (r *Reconciler) routers(ctx context.Context, e *networkv1alpha1.ExternalRou
 		return nil, nil
 	}
 	var all corev1.PodList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &all); err != nil {
 		return nil, err
 	}
 	for i := range all.Items {
@@ -174,6 +174,5 @@ func (r *Reconciler) write(ctx context.Context, e *networkv1alpha1.ExternalRoute
 	}
 	updated := e.DeepCopy()
 	updated.Status = status
-	patch := client.MergeFromWithOptions(e, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, updated, patch))
+	return client.IgnoreNotFound(kind.WriteStatus(ctx, r.Client, e, updated))
 }

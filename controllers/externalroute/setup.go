@@ -16,8 +16,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // Kinds returns the kind of ExternalRoutes.
@@ -48,7 +48,7 @@ func selectsOf(e *networkv1alpha1.ExternalRoute) kind.Selects {
 // selectors lists the selectors of all ExternalRoutes.
 func (r *Reconciler) selectors(ctx context.Context, _ client.Object) (all []kind.Selector) {
 	var list networkv1alpha1.ExternalRouteList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &list); err != nil {
 		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range list.Items {
@@ -72,21 +72,11 @@ func segmentChanged(before, after *networkv1alpha1.NodeNetwork) bool {
 }
 
 // withPods returns a request for each ExternalRoute whose routers may be pods with the labels of this one, or pods of this namespace.
-func (r *Reconciler) withPods(ctx context.Context, o client.Object) (requests []reconcile.Request) {
-	var all networkv1alpha1.ExternalRouteList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
-		return nil // the cache returns no errors once it is in sync
-	}
-	for i := range all.Items {
-		if len(all.Items[i].Spec.NextHops.Pods) == 0 {
-			continue
-		}
-		pod, isPod := o.(*corev1.Pod)
-		if !isPod || facts.MayBeRouter(&all.Items[i], pod) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
-		}
-	}
-	return requests
+func (r *Reconciler) withPods(ctx context.Context, o client.Object) []reconcile.Request {
+	pod, isPod := o.(*corev1.Pod)
+	return kind.RequestsIf(ctx, r.Client, &networkv1alpha1.ExternalRouteList{}, func(e *networkv1alpha1.ExternalRoute) bool {
+		return len(e.Spec.NextHops.Pods) > 0 && (!isPod || facts.MayBeRouter(e, pod))
+	})
 }
 
 // routerChanged passes the changes that decide whether and at which addresses a pod is a router.

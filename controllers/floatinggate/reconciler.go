@@ -15,12 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/floating"
-	"github.com/weft-network/weft/pkg/floating/claim"
-	"github.com/weft-network/weft/pkg/floating/placement"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/addresses/floating"
+	"github.com/weft-network/weft/pkg/addresses/floating/claim"
+	"github.com/weft-network/weft/pkg/addresses/floating/placement"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/podcondition"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // Reconciler gives a gated pod its addresses, confines it to the nodes that carry them, and removes its gate.
@@ -77,7 +78,7 @@ func (r *Reconciler) place(ctx context.Context, pod *corev1.Pod) (why string, er
 		return "", err
 	}
 	var all corev1.NodeList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &all); err != nil {
 		return "", err
 	}
 	nodes := placement.Nodes(pod, all.Items)
@@ -110,8 +111,7 @@ func (r *Reconciler) ungate(ctx context.Context, pod *corev1.Pod, addresses []ne
 	if len(addresses) > 0 {
 		metav1.SetMetaDataAnnotation(&placed.ObjectMeta, networkv1alpha1.FloatingIPsAnnotation, claim.Annotation(addresses))
 	}
-	patch := client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})
-	return ignoreOutdated(r.Client.Patch(ctx, placed, patch))
+	return ignoreOutdated(kind.Write(ctx, r.Client, pod, placed))
 }
 
 // ignoreOutdated returns nil if the pod was changed or deleted meanwhile. The event of that enqueues it again.
@@ -159,8 +159,7 @@ func (r *Reconciler) placed(ctx context.Context, pod *corev1.Pod) error {
 func (r *Reconciler) report(ctx context.Context, pod *corev1.Pod, want corev1.PodCondition) error {
 	patched := pod.DeepCopy()
 	podcondition.Set(&patched.Status, want)
-	patch := client.StrategicMergeFrom(pod, client.MergeFromWithOptimisticLock{})
-	return ignoreOutdated(r.Client.Status().Patch(ctx, patched, patch))
+	return ignoreOutdated(kind.WritePodStatus(ctx, r.Client, pod, patched))
 }
 
 // isExplained reports whether a pod's condition says what the pod lacks.

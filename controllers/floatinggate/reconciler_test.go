@@ -19,11 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/floating"
-	"github.com/weft-network/weft/pkg/floating/claim"
-	"github.com/weft-network/weft/pkg/floating/placement"
+	"github.com/weft-network/weft/pkg/addresses/floating"
+	"github.com/weft-network/weft/pkg/addresses/floating/claim"
+	"github.com/weft-network/weft/pkg/addresses/floating/placement"
 	"github.com/weft-network/weft/pkg/podcondition"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // world is an API server with two racks and a gated pod of a pool that both carry.

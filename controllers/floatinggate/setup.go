@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/floating/placement"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/addresses/floating/placement"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // Kind is the name of the kind, which has no units.
@@ -35,7 +35,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 	env.FloatingFreed.Subscribe(r.freed)
 	notDeleted := predicate.Funcs{UpdateFunc: trigger.Update(nodeChanged), DeleteFunc: func(event.DeleteEvent) bool { return false }}
 	return []*kind.Kind{{
-		Name: Kind, Reconciler: r, Workers: workers, Live: true,
+		Name: Kind, Reconciler: r, Workers: workers, SkipInPlan: true,
 		Watches: []kind.Watch{
 			kind.Of(&corev1.Pod{}, predicate.NewPredicateFuncs(concerns)),
 			kind.Map(&corev1.Node{}, r.all, notDeleted),

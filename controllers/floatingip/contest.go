@@ -1,7 +1,6 @@
 package floatingip
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -13,16 +12,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/balance"
+	"github.com/weft-network/weft/pkg/addresses/balance"
+	"github.com/weft-network/weft/pkg/addresses/floating"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating"
-	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 // egressIPs returns the addresses of the EgressIPs that take precedence over a pool. The other EgressIPs yield to it.
 func (r *Pools) egressIPs(ctx context.Context, pool *networkv1alpha1.IPPool) (taken []floating.Taken, err error) {
 	var all networkv1alpha1.EgressIPList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &all); err != nil {
 		return nil, err
 	}
 	for i := range all.Items {
@@ -40,9 +39,9 @@ func (r *Pools) services(ctx context.Context, pool floating.Pool) (taken []float
 	var all corev1.ServiceList
 	var pools networkv1alpha1.IPPoolList
 	var egressIPs networkv1alpha1.EgressIPList
-	if err := errors.Join(r.Client.List(ctx, &all, client.MatchingFields{balance.ByExposed: "true"}, client.UnsafeDisableDeepCopy),
-		r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy),
-		r.Client.List(ctx, &egressIPs, client.UnsafeDisableDeepCopy)); err != nil { // they are only read
+	if err := errors.Join(r.Client.List(ctx, &all, client.MatchingFields{balance.ByExposed: "true"}),
+		r.Client.List(ctx, &pools),
+		r.Client.List(ctx, &egressIPs)); err != nil {
 		return nil, err
 	}
 	claims := balance.NewClaims(pools.Items, egressIPs.Items)
@@ -54,9 +53,6 @@ func (r *Pools) services(ctx context.Context, pool floating.Pool) (taken []float
 			}
 		}
 	}
-	slices.SortFunc(taken, func(a, b floating.Taken) int { // the message must be the same each time
-		return cmp.Or(cmp.Compare(a.Of, b.Of), a.First.Compare(b.First))
-	})
 	return taken, nil
 }
 
@@ -64,10 +60,10 @@ func (r *Pools) services(ctx context.Context, pool floating.Pool) (taken []float
 // LoadBalancerPools yield to it.
 func (r *Pools) loadBalancerPools(ctx context.Context, pool *networkv1alpha1.IPPool) (taken []floating.Taken, err error) {
 	var all networkv1alpha1.LoadBalancerPoolList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &all); err != nil {
 		return nil, err
 	}
-	for _, t := range loadbalancer.Kept(all.Items, pool.CreationTimestamp) {
+	for _, t := range lbpool.Kept(all.Items, pool.CreationTimestamp) {
 		taken = append(taken, floating.Taken(t))
 	}
 	return taken, nil

@@ -5,8 +5,8 @@ import (
 	"net/netip"
 
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/addresses/floating"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating"
 )
 
 // hosts returns the addresses outside the cluster that a pool on a segment must not have: the addresses of machines there, and of all

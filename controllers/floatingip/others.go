@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/weft-network/weft/pkg/floating"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/addresses/floating"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // refusalLife is how long a refusal to watch a kind is remembered.

@@ -20,12 +20,12 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/addresses/floating"
+	"github.com/weft-network/weft/pkg/addresses/floating/claim"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating"
-	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/health"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // Pools reconciles IPPools: they are in force while their ranges overlap nothing else.
@@ -200,7 +200,7 @@ func (r *Pools) outside(ctx context.Context, pool *networkv1alpha1.IPPool, read 
 // named by its address.
 func (r *Pools) otherPools(ctx context.Context, pool *networkv1alpha1.IPPool) (taken []floating.Taken, err error) {
 	var all networkv1alpha1.IPPoolList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &all); err != nil {
 		return nil, err
 	}
 	for i := range all.Items {
@@ -221,7 +221,7 @@ func (r *Pools) otherPools(ctx context.Context, pool *networkv1alpha1.IPPool) (t
 
 func (r *Pools) nodeSubnets(ctx context.Context) (taken []floating.Taken, err error) {
 	var nodes networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &nodes); err != nil {
 		return nil, err
 	}
 	for i := range nodes.Items {
@@ -294,7 +294,7 @@ func (r *Pools) keepSize(ctx context.Context, read floating.Pool) error {
 func (r *Pools) report(
 	ctx context.Context, pool *networkv1alpha1.IPPool, inForce []string, skipped []networkv1alpha1.AddressRange, reason, message string,
 ) error {
-	before := pool.DeepCopy()
+	before := kind.Detach(pool)
 	pool.Status.Ranges, pool.Status.Skipped = inForce, nil
 	for _, s := range skipped {
 		pool.Status.Skipped = append(pool.Status.Skipped, s.String())
@@ -311,8 +311,7 @@ func (r *Pools) report(
 		return nil
 	}
 	// With the resource version, a decision that does not know the ranges in force yet is not written, but made again.
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, pool, patch); err != nil {
+	if err := kind.WriteStatus(ctx, r.Client, before, pool); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	had := meta.FindStatusCondition(before.Status.Conditions, networkv1alpha1.ConditionReady)

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/addresses/floating"
 	"github.com/weft-network/weft/test/kindtest"
 )
 

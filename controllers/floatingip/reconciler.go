@@ -14,10 +14,10 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/floating"
-	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/addresses/floating"
+	"github.com/weft-network/weft/pkg/addresses/floating/claim"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // unseen is when to read again an object that the API server has and the cache has not. If the watch was interrupted, the cache may never
@@ -63,6 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		lives, again, err := r.lives(ctx, f.Spec.Holder)
 		if err != nil || lives {
 			r.enqueueExtra(f.Spec.Holder)
+			r.enqueueSurplus(f)
 			return ctrl.Result{RequeueAfter: again}, err
 		}
 	}
@@ -74,6 +75,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) enqueueExtra(h *networkv1alpha1.FloatingIPHolder) {
 	if r.Floating.Book.HasExtra(h.PodUID) {
 		r.enqueuePod(h)
+	}
+}
+
+// enqueueSurplus enqueues the address that the workload of f needs least, because the workload may have too many since one of its pods got
+// another address than a kept one.
+func (r *Reconciler) enqueueSurplus(f *networkv1alpha1.FloatingIP) {
+	if last := r.Floating.Book.LastKept(f); last != nil {
+		r.Triggers.Enqueue(KindFloatingIP, types.NamespacedName{Name: last.Name})
 	}
 }
 
@@ -89,7 +98,7 @@ func (r *Reconciler) enqueuePod(h *networkv1alpha1.FloatingIPHolder) {
 func (r *Reconciler) count(ctx context.Context, name string) {
 	delay := r.CountDelay
 	var pool networkv1alpha1.IPPool
-	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &pool, client.UnsafeDisableDeepCopy) // it is only read
+	err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &pool)
 	counts := r.Floating.Book.Counts(name)
 	if err == nil && (counts.Used+counts.Kept == 0) != (pool.Status.Used+pool.Status.Kept == 0) {
 		delay = 0
@@ -146,6 +155,7 @@ func (r *Reconciler) decide(ctx context.Context, f *networkv1alpha1.FloatingIP) 
 	r.Floating.Book.Observe(after)
 	r.count(ctx, after.Spec.Pool)
 	r.Freed.Publish(after.Spec.Pool)
+	r.enqueueSurplus(f)
 	return ctrl.Result{RequeueAfter: outcome.Again}, nil
 }
 
@@ -154,8 +164,8 @@ func (r *Reconciler) decide(ctx context.Context, f *networkv1alpha1.FloatingIP) 
 func (r *Reconciler) free(ctx context.Context, f *networkv1alpha1.FloatingIP) (again time.Duration, err error) {
 	var pool networkv1alpha1.IPPool
 	name := types.NamespacedName{Name: f.Spec.Pool}
-	err = r.Client.Get(ctx, name, &pool, client.UnsafeDisableDeepCopy) // only its existence matters
-	if apierrors.IsNotFound(err) {                                     // the cache may be behind
+	err = r.Client.Get(ctx, name, &pool)
+	if apierrors.IsNotFound(err) { // the cache may be behind
 		again, err = unseen, r.Floating.Live.Get(ctx, name, &pool)
 	}
 	if apierrors.IsNotFound(err) && floating.IsReserved(f) {

@@ -22,10 +22,10 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/balance"
-	"github.com/weft-network/weft/pkg/floating"
-	"github.com/weft-network/weft/pkg/floating/claim"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/addresses/balance"
+	"github.com/weft-network/weft/pkg/addresses/floating"
+	"github.com/weft-network/weft/pkg/addresses/floating/claim"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // Names of the kinds, which have no units of their own: addresses are rows of their pods' units.
@@ -77,7 +77,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Map(&corev1.Service{}, pools.all, externalChanged()),
 		}, kind.SegmentHostWatches(pools.all)...),
 	}, {
-		Name: KindFloatingIP, Reconciler: r, Workers: workers, Live: true,
+		Name: KindFloatingIP, Reconciler: r, Workers: workers, SkipInPlan: true,
 		Watches: []kind.Watch{
 			kind.On(&networkv1alpha1.FloatingIP{}, r.observing()),
 			kind.Map(&corev1.Pod{}, r.ofPod, predicate.Funcs{
@@ -203,17 +203,9 @@ func (r *Pools) others(ctx context.Context, o client.Object) []reconcile.Request
 	return r.list(ctx, o.GetName())
 }
 
-func (r *Pools) list(ctx context.Context, except string) (all []reconcile.Request) {
-	var pools networkv1alpha1.IPPoolList
-	if err := r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil { // only names are read
-		return nil // the cache returns no errors once it is in sync
-	}
-	for i := range pools.Items {
-		if pools.Items[i].Name != except {
-			all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: pools.Items[i].Name}})
-		}
-	}
-	return all
+func (r *Pools) list(ctx context.Context, except string) []reconcile.Request {
+	others := func(pool *networkv1alpha1.IPPool) bool { return pool.Name != except }
+	return kind.RequestsIf(ctx, r.Client, &networkv1alpha1.IPPoolList{}, others)
 }
 
 func subnetsChanged(before, after *networkv1alpha1.NodeNetwork) bool {

@@ -12,8 +12,8 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/addresses/floating"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating"
 )
 
 // networkOf returns the Network of an Underlay pool. Without one the error is a *floating.RefusedError.
@@ -85,6 +85,7 @@ func describe(pool floating.Pool, taken []floating.Taken) string {
 			texts = append(texts, fmt.Sprintf("%s of %s", t.AddressRange, t.Of))
 		}
 	}
+	slices.Sort(texts) // the condition must be the same each time
 	if texts = slices.Compact(texts); len(texts) == 0 {
 		return ""
 	}

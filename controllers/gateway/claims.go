@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 )
 
@@ -80,10 +81,7 @@ func (r *Reconciler) report(ctx context.Context, nn *networkv1alpha1.NodeNetwork
 	}
 	patched := nn.DeepCopy()
 	meta.SetStatusCondition(&patched.Status.Conditions, want)
-	// A merge patch replaces the list. The resource version makes it fail if it does not include the agent's last
-	// write.
-	patch := client.MergeFromWithOptions(nn, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, patch))
+	return client.IgnoreNotFound(kind.WriteStatus(ctx, r.Client, nn, patched))
 }
 
 // claimers enqueues the nodes whose gateways claim an address that a Node or NodeNetwork has gained or lost.

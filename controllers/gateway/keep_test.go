@@ -60,7 +60,7 @@ func TestAGatewayStaysWithItsIDAndSubnets(t *testing.T) {
 		id     int32                    // of the recreated NodeNetwork; 0 if it does not exist
 		subnet networkv1alpha1.CIDR     // its subnet
 		none   bool                     // it does not exist, and the node gets none
-		zone   networkv1alpha1.ZoneName // of the node at first; it enters the part without a name then
+		zone   networkv1alpha1.ZoneName // of the node at first; it enters the default zone then
 		vacant bool
 	}{
 		"as before":                  {mode: networkv1alpha1.GatewayShared, id: 1, subnet: "10.244.0.0/24"},

@@ -19,13 +19,13 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // addRouted adds the pods of the node that have routers of their own, if routers are watched.
 func (r *Reconciler) addRouted(ctx context.Context, nn *networkv1alpha1.NodeNetwork, to *facts.Gateway) error {
 	var routes networkv1alpha1.ExternalRouteList
-	if err := r.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &routes); err != nil {
 		return err
 	}
 	to.Routed = len(routes.Items) > 0
@@ -38,9 +38,9 @@ func (r *Reconciler) addRouted(ctx context.Context, nn *networkv1alpha1.NodeNetw
 	var pods corev1.PodList
 	var egress networkv1alpha1.EgressIPList
 	var services corev1.ServiceList
-	if err := errors.Join(r.Client.List(ctx, &pods, client.MatchingFields{kind.PodsByNode: to.Node.Name}, client.UnsafeDisableDeepCopy),
-		r.Client.List(ctx, &services, client.MatchingFields{kind.ServicesLeaving: "true"}, client.UnsafeDisableDeepCopy),
-		r.Client.List(ctx, &egress, client.UnsafeDisableDeepCopy)); err != nil {
+	if err := errors.Join(r.Client.List(ctx, &pods, client.MatchingFields{kind.PodsByNode: to.Node.Name}),
+		r.Client.List(ctx, &services, client.MatchingFields{kind.ServicesLeaving: "true"}),
+		r.Client.List(ctx, &egress)); err != nil {
 		return err
 	}
 	for i := range pods.Items {
@@ -90,8 +90,8 @@ func selectionChanged(before, after *corev1.Pod) bool {
 func (r *Reconciler) ifWatched(requests handler.MapFunc) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		var routes networkv1alpha1.ExternalRouteList
-		// they are only read, and the cache returns no errors once it is in sync
-		if err := r.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy); err != nil || !slices.ContainsFunc(routes.Items, watches) {
+		// the cache returns no errors once it is in sync
+		if err := r.Client.List(ctx, &routes); err != nil || !slices.ContainsFunc(routes.Items, watches) {
 			return nil
 		}
 		return requests(ctx, o)

@@ -8,15 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // workers is how many gateways are reconciled concurrently. Their writes share transactions.
@@ -46,29 +45,15 @@ func Kinds(env *kind.Env) []*kind.Kind {
 }
 
 // everyNode returns a request for each node.
-func (r *Reconciler) everyNode(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
-	var nodes networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // only names are read
-		return nil // the cache returns no errors once it is in sync
-	}
-	for i := range nodes.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: nodes.Items[i].Name}})
-	}
-	return requests
+func (r *Reconciler) everyNode(ctx context.Context, _ client.Object) []reconcile.Request {
+	return kind.Requests(ctx, r.Client, &networkv1alpha1.NodeNetworkList{})
 }
 
 // everyHost returns a request for each node in Local mode, which has a router while Services are the source of their pods.
-func (r *Reconciler) everyHost(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
-	var nodes networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
-		return nil // the cache returns no errors once it is in sync
-	}
-	for i := range nodes.Items {
-		if found := nodes.Items[i].Status.Gateway; found != nil && found.Mode == networkv1alpha1.GatewayLocal {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: nodes.Items[i].Name}})
-		}
-	}
-	return requests
+func (r *Reconciler) everyHost(ctx context.Context, _ client.Object) []reconcile.Request {
+	return kind.RequestsIf(ctx, r.Client, &networkv1alpha1.NodeNetworkList{}, func(nn *networkv1alpha1.NodeNetwork) bool {
+		return nn.Status.Gateway != nil && nn.Status.Gateway.Mode == networkv1alpha1.GatewayLocal
+	})
 }
 
 // addLeaving adds whether Services are the source of their pods outside, to the facts of a node in Local mode.
@@ -77,8 +62,7 @@ func (r *Reconciler) addLeaving(ctx context.Context, to *facts.Gateway) error {
 		return nil
 	}
 	var services corev1.ServiceList
-	// they are only read
-	err := r.Client.List(ctx, &services, client.MatchingFields{kind.ServicesLeaving: "true"}, client.UnsafeDisableDeepCopy)
+	err := r.Client.List(ctx, &services, client.MatchingFields{kind.ServicesLeaving: "true"})
 	to.Leaving = facts.Leaving(services.Items)
 	return err
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/process/admin"
 	"github.com/weft-network/weft/pkg/unit"
 )
 

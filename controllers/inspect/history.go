@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/ovndb/history"
+	"github.com/weft-network/weft/pkg/process/admin"
 	"github.com/weft-network/weft/pkg/unit"
 )
 

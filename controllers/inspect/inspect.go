@@ -16,8 +16,8 @@ import (
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/controllers/plan"
 	"github.com/weft-network/weft/controllers/plan/overlay"
-	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/process/admin"
 	"github.com/weft-network/weft/pkg/unit"
 )
 

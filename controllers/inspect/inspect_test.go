@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/ovndb/history"
+	"github.com/weft-network/weft/pkg/process/admin"
 	"github.com/weft-network/weft/pkg/unit"
 )
 

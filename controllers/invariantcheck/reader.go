@@ -63,7 +63,7 @@ func (r *Reader) World(ctx context.Context) (invariant.World, error) {
 	for _, list := range []client.ObjectList{&pods, &services, &nodes, &networks, &firewalls, &egress, &policies, &furthers,
 		&floating, &pools, &balancers, &qos, &routes} {
 		// The objects are not changed, and copying all pods would be most of the work.
-		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.Client.List(ctx, list); err != nil {
 			return invariant.World{}, err
 		}
 	}

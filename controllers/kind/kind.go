@@ -9,19 +9,22 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -53,10 +56,10 @@ type Kind struct {
 	// FirstOptions limits First to some of the objects of its type.
 	FirstOptions []client.ListOption
 
-	// Live means that plans leave this kind out.
-	Live bool
-	// Decides means that the operator of a zone leaves this kind out.
-	Decides bool
+	// SkipInPlan means that plans do not run this kind.
+	SkipInPlan bool
+	// DefaultZoneOnly means that only the operator of the default zone runs this kind.
+	DefaultZoneOnly bool
 	// Built, if set, is called when the controller has been built, before it starts.
 	Built func(mgr ctrl.Manager, c controller.Controller) error
 }
@@ -94,6 +97,29 @@ func Map(object client.Object, requests handler.MapFunc, predicates ...predicate
 // On watches a type of object with a handler.
 func On(object client.Object, h handler.EventHandler, predicates ...predicate.Predicate) Watch {
 	return Watch{Object: object, Handler: h, Predicates: predicates}
+}
+
+// Changes enqueues the requests for what objects gain or lose. of returns what an object has, in a fixed order.
+func Changes[T comparable](of func(client.Object) []T, requests func(context.Context, []T) []reconcile.Request) handler.Funcs {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(ctx context.Context, q queue, all []T) {
+		for _, request := range requests(ctx, all) {
+			q.Add(request)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			if !e.IsInInitialList { // what depends on the object is enqueued by its own watch
+				enqueue(ctx, q, of(e.Object))
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, of(e.Object)) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if before, after := of(e.ObjectOld), of(e.ObjectNew); !slices.Equal(before, after) {
+				enqueue(ctx, q, append(before, after...))
+			}
+		},
+	}
 }
 
 // MetadataOnly returns the watch with only the metadata of the objects cached.

@@ -21,6 +21,6 @@ func NewNamespace() *metav1.PartialObjectMetadata {
 // An object may be cached before its namespace, whose creation then has to enqueue it.
 func NamespaceLabels(ctx context.Context, reader client.Reader, name string) (labels.Set, error) {
 	namespace := NewNamespace()
-	err := reader.Get(ctx, types.NamespacedName{Name: name}, namespace, client.UnsafeDisableDeepCopy) // it is only read
+	err := reader.Get(ctx, types.NamespacedName{Name: name}, namespace)
 	return namespace.Labels, client.IgnoreNotFound(err)
 }

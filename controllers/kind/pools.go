@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/loadbalancer"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // NetworksChanged passes the events of the ClusterNetwork that change its spec, or which networks are in use.
@@ -22,7 +22,7 @@ func NetworksChanged() predicate.Predicate {
 // BalancersChanged passes the events of LoadBalancerPools that change the ranges and addresses that they keep from others.
 func BalancersChanged() predicate.Predicate {
 	return predicate.Or[client.Object](trigger.SpecChanged(), trigger.Changed(func(before, after *networkv1alpha1.LoadBalancerPool) bool {
-		return loadbalancer.Keeps(before) != loadbalancer.Keeps(after) ||
+		return lbpool.Keeps(before) != lbpool.Keeps(after) ||
 			!slices.Equal(before.Status.InUse, after.Status.InUse)
 	}))
 }

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/addressprobe"
-	"github.com/weft-network/weft/pkg/loadbalancer"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/addresses/addressprobe"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // AddressProbe is the kind that requests nodes to probe addresses. AllProbes is its only request.
@@ -29,7 +29,7 @@ var AllProbes = types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
 func Probes(ctx context.Context, c client.Reader) (addressprobe.Nodes, error) {
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
-	err := errors.Join(c.List(ctx, &nodes, client.UnsafeDisableDeepCopy), c.List(ctx, &networks, client.UnsafeDisableDeepCopy))
+	err := errors.Join(c.List(ctx, &nodes), c.List(ctx, &networks))
 	return addressprobe.Read(nodes.Items, networks.Items), err
 }
 
@@ -58,7 +58,7 @@ func expired(nn *networkv1alpha1.NodeNetwork) (found []networkv1alpha1.IP) {
 }
 
 func readyChanged(before, after *corev1.Node) bool {
-	return loadbalancer.IsReady(before) != loadbalancer.IsReady(after)
+	return lbpool.IsReady(before) != lbpool.IsReady(after)
 }
 
 // NodeSpecChanged reports whether anything but the node's routes and probes changed in its spec.

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
+	"github.com/weft-network/weft/pkg/addresses/lookup"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/loadbalancer"
-	"github.com/weft-network/weft/pkg/reserved/lookup"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // SegmentHost is an address of a machine outside of the pods' networks. A pod with such an address on a segment of the data
@@ -55,7 +55,7 @@ type SegmentMAC struct {
 // SegmentMACs lists the MACs of nodes' links, then the MACs of the hosts that answered probes of nodes. It reads the cache.
 func SegmentMACs(ctx context.Context, c client.Reader) (macs []SegmentMAC, err error) {
 	var networks networkv1alpha1.NodeNetworkList
-	err = c.List(ctx, &networks, client.UnsafeDisableDeepCopy) // they are only read
+	err = c.List(ctx, &networks)
 	for i := range networks.Items {
 		macs = append(macs, macsOf(&networks.Items[i])...)
 	}
@@ -120,7 +120,7 @@ func add[T ~string](hosts []SegmentHost, text T, of string) []SegmentHost {
 
 func nodeHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err error) {
 	var nodes corev1.NodeList
-	err = c.List(ctx, &nodes, client.UnsafeDisableDeepCopy) // they are only read
+	err = c.List(ctx, &nodes)
 	for i := range nodes.Items {
 		for _, address := range nodes.Items[i].Status.Addresses {
 			hosts = add(hosts, address.Address, "node "+nodes.Items[i].Name)
@@ -132,7 +132,7 @@ func nodeHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err e
 // linkHosts lists the addresses of the nodes' gateways, and of the routers that the nodes send to.
 func linkHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err error) {
 	var networks networkv1alpha1.NodeNetworkList
-	err = c.List(ctx, &networks, client.UnsafeDisableDeepCopy) // they are only read
+	err = c.List(ctx, &networks)
 	for i := range networks.Items {
 		gateway, node := networks.Items[i].Status.Gateway, "node "+networks.Items[i].Name
 		if gateway == nil {
@@ -153,7 +153,7 @@ func linkHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err e
 func apiServerHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err error) {
 	var slices discoveryv1.EndpointSliceList
 	err = c.List(ctx, &slices, client.InNamespace(lookup.APIServer.Namespace),
-		client.MatchingLabels{discoveryv1.LabelServiceName: lookup.APIServer.Name}, client.UnsafeDisableDeepCopy)
+		client.MatchingLabels{discoveryv1.LabelServiceName: lookup.APIServer.Name})
 	for i := range slices.Items {
 		for _, endpoint := range slices.Items[i].Endpoints {
 			for _, address := range endpoint.Addresses {
@@ -166,7 +166,7 @@ func apiServerHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, 
 
 func routerHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err error) {
 	var routes networkv1alpha1.ExternalRouteList
-	if err := c.List(ctx, &routes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := c.List(ctx, &routes); err != nil {
 		return nil, err
 	}
 	for i := range routes.Items {
@@ -178,7 +178,7 @@ func routerHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err
 		}
 	}
 	var peers networkv1alpha1.BGPPeerList
-	err = c.List(ctx, &peers, client.UnsafeDisableDeepCopy) // they are only read
+	err = c.List(ctx, &peers)
 	for i := range peers.Items {
 		hosts = add(hosts, peers.Items[i].Spec.PeerAddress, "the router of BGPPeer "+peers.Items[i].Name)
 	}
@@ -190,8 +190,8 @@ func routerHosts(ctx context.Context, c client.Reader) (hosts []SegmentHost, err
 func TranslatedAddresses(ctx context.Context, c client.Reader) (hosts []SegmentHost, err error) {
 	var egress networkv1alpha1.EgressIPList
 	var balancers networkv1alpha1.LoadBalancerPoolList
-	if err := errors.Join(c.List(ctx, &egress, client.UnsafeDisableDeepCopy),
-		c.List(ctx, &balancers, client.UnsafeDisableDeepCopy)); err != nil { // they are only read
+	if err := errors.Join(c.List(ctx, &egress),
+		c.List(ctx, &balancers)); err != nil {
 		return nil, err
 	}
 	for i := range egress.Items {
@@ -200,7 +200,7 @@ func TranslatedAddresses(ctx context.Context, c client.Reader) (hosts []SegmentH
 		}
 	}
 	for i := range balancers.Items {
-		pool, _ := loadbalancer.ParsePool(&balancers.Items[i]) // its own status reports the error
+		pool, _ := lbpool.ParsePool(&balancers.Items[i]) // its own status reports the error
 		for _, a := range pool.InUse {
 			hosts = append(hosts, SegmentHost{Address: a, Of: "LoadBalancerPool " + pool.Name})
 		}

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // SelectsNoPod ends the message of a condition of an object whose selectors select no pod of the pod network.
@@ -29,7 +29,7 @@ type Selects func(namespace, pod labels.Set) (bool, error)
 // The caller may change neither the namespaces nor the pods.
 func SelectsAny(ctx context.Context, c client.Reader, selects Selects, of ...client.ListOption) (bool, error) {
 	var pods corev1.PodList
-	if err := c.List(ctx, &pods, append(of, client.UnsafeDisableDeepCopy)...); err != nil {
+	if err := c.List(ctx, &pods, of...); err != nil {
 		return false, err
 	}
 	namespaces := map[string]labels.Set{}

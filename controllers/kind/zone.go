@@ -13,8 +13,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// Zone is the part of the cluster whose rows an operator writes; empty is the part without a name. That part's operator also decides for
-// the whole cluster: it writes all objects except other zones' pods. The other operators follow what it has written.
+// Zone is the part of the cluster whose rows an operator writes; empty is the default zone. The operator of the default zone also decides
+// for the whole cluster: it writes all objects except other zones' pods. The other operators follow what it has written.
 type Zone networkv1alpha1.ZoneName
 
 // Follows reports whether the operator leaves the decisions for the cluster to another.

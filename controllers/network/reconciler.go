@@ -1,334 +1,216 @@
-// Package network reconciles the single ClusterNetwork: the cluster-wide rows in the database, and the health of the
-// whole network in its status.
 package network
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
-	"sync"
-	"time"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/health"
-	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// Database is the part of the engine that the reconciler uses.
+// Database is what the reconcilers need of the engine.
 type Database interface {
 	Apply(ctx context.Context, u unit.Unit) error
-	Connected() bool
-	// Wait calls ready at each change of the database or the connection, and returns when ready does.
-	Wait(ctx context.Context, ready func() (bool, error)) error
-	// Refused returns why this process must not write the connected database, or nil.
-	Refused() error
-	// Failure returns why the last attempt to connect failed. It returns nil while connected, and before an attempt failed.
-	Failure() error
-	// Drifts returns the foreign changes.
-	Drifts() ovndb.DriftReport
-	// ReportOnly switches the repair of foreign changes off or on.
-	ReportOnly(on bool)
 }
 
-// Addresses counts the addresses in use within a network. ok is false until they are known.
-type Addresses interface {
-	Used(network netip.Prefix) (used int64, ok bool)
-	// Outdated counts the owners whose addresses differ from a new pod's, and returns the first of them.
-	Outdated(limit int) (total int, first []alloc.Outdated)
-}
-
-const (
-	// firstConnection is the default of Settings.FirstConnection.
-	firstConnection = 5 * time.Second
-	// firstCopy is how many of these intervals the first status waits while no attempt to connect has failed: the process
-	// copies the database. Together they are shorter than the time after which a leader without a database resigns.
-	firstCopy = 5
-)
-
-// nodeDelay is how long the status may lag behind events of nodes. A report reads all nodes, and each node that joins
-// causes several events.
-const nodeDelay = 100 * time.Millisecond
-
-// cacheLag is how long the cache may lack our last write. After a restore of the API server from a copy, it would
-// lack it for ever.
-const cacheLag = 10 * time.Second
-
-// Reconciler reconciles the ClusterNetwork.
+// Reconciler reconciles Networks.
 type Reconciler struct {
-	Client client.Client
-	// Floating has the addresses of deleted pools that are still in use.
-	Floating  *claim.Claimer
-	Database  Database
-	Addresses Addresses
-	Events    events.EventRecorder
-	Observed  kind.Observed
-	Settings  kind.Settings
-	Zone      kind.Zone
-	// Policies lists the policies of network-policy-api.
-	Policies func(ctx context.Context) ([]metav1.Object, error)
-
-	started            sync.Once
-	first              sync.Once
-	written            string                       // resource version of the ClusterNetwork with our last status
-	wroteAt            time.Time                    // time of that write
-	earlier            *networkv1alpha1.DriftStatus // from the status before this process
-	reportedDrift      int64                        // number of foreign changes that events reported
-	reportedViolations []invariant.Violation        // violations that events reported
-	// announced are the conditions that events reported. Before the first event they are the status's conditions.
-	announced []metav1.Condition
+	Client   client.Client
+	Database Database
+	Events   events.EventRecorder
+	// Attached counts the interfaces of pods on a Network by namespace; known is false before the ports that exist were read.
+	Attached func(network string) (byNamespace map[string]int, known bool)
+	// Addresses has the addresses in use of each Network.
+	Addresses *alloc.Set
 }
 
-// Reconcile implements reconcile.Reconciler. Without a ClusterNetwork everything stays unchanged.
+// Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	var cn networkv1alpha1.ClusterNetwork
-	if err := r.Client.Get(ctx, req.NamespacedName, &cn); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	var n networkv1alpha1.Network
+	err := r.Client.Get(ctx, req.NamespacedName, &n)
+	if apierrors.IsNotFound(err) { // its definitions go with it, by their owner reference
+		return ctrl.Result{}, ovndb.IgnorePending(r.Database.Apply(ctx, unit.Unit{Key: topology.PodNetworkKey(req.Name)}))
 	}
-	r.setDriftMode(&cn)
-	if r.Zone.Follows() {
-		return ctrl.Result{}, r.follow(ctx, &cn)
-	}
-	plan, invalid, err := r.judge(ctx, &cn) // nodes wait for it, whether or not the database is connected
-	if apierrors.IsConflict(err) || errors.Is(err, errBehind) {
-		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
-	} else if err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	r.started.Do(func() { r.awaitConnection(ctx) })
-	applied := r.Database.Refused()
-	if invalid == nil && applied == nil {
-		if applied = r.apply(ctx, &cn, plan); ovndb.IsPending(applied) {
-			applied = nil // the status reports that the database is away; the engine retries by itself
-		}
-	}
-	if invalid == nil {
-		// nodes stay unchanged; cluster-wide settings are applied
-		invalid = errors.Join(facts.CheckGateway(cn.Spec.Gateway), facts.CheckPhysicalNetworks(cn.Spec.PhysicalNetworks))
-	}
-	if err := r.report(ctx, &cn, plan, invalid, applied); apierrors.IsConflict(err) || errors.Is(err, errBehind) {
-		return ctrl.Result{RequeueAfter: trigger.FirstRetry}, nil
-	} else if err != nil {
+	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if refused := r.Database.Refused(); refused != nil {
-		return ctrl.Result{}, nil // the next connection enqueues it again
+	read, err := facts.ParseNetwork(&n)
+	if err != nil { // what is in the database stays
+		return ctrl.Result{}, r.report(ctx, kind.Detach(&n), &n, networkv1alpha1.ReasonInvalidSpec, err.Error())
 	}
-	return ctrl.Result{}, applied
-}
-
-// follow applies the rows of the networks that the cluster's operator has judged.
-func (r *Reconciler) follow(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) error {
-	if facts.AwaitsJudgement(cn) || r.Database.Refused() != nil {
-		return nil // a change of the status, or the next connection, enqueues it again
+	applied := r.Database.Apply(ctx, topology.PodNetworkUnit(read))
+	var rejected *ovndb.RejectedError
+	if errors.As(applied, &rejected) {
+		refused := r.report(ctx, kind.Detach(&n), &n, networkv1alpha1.ReasonDatabaseRefused, rejected.Err.Error())
+		return ctrl.Result{}, errors.Join(applied, refused)
 	}
-	plan, err := facts.PlanInForce(cn)
+	if err := ovndb.IgnorePending(applied); err != nil {
+		return ctrl.Result{}, err
+	}
+	before := kind.Detach(&n)
+	reason, message, err := r.judge(ctx, read, &n)
+	if invalid := (invalidNetwork{}); errors.As(err, &invalid) {
+		reason, message, err = networkv1alpha1.ReasonInvalidSpec, invalid.Error(), nil
+	}
 	if err != nil {
-		return nil // the cluster's operator reports it
+		return ctrl.Result{}, err
 	}
-	if plan.Pending { // without a Node, networks are not judged at all
-		var nodes corev1.NodeList
-		if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil || len(nodes.Items) > 0 { // they are only counted
-			return err
-		}
-	}
-	return ovndb.IgnorePending(r.apply(ctx, cn, plan))
+	return ctrl.Result{}, r.report(ctx, before, &n, reason, message)
 }
 
-// awaitConnection returns when the database is connected or refused, or after a delay. The delay is longer while no attempt
-// to connect has failed, so that a slow copy of the database is not reported as an outage.
-func (r *Reconciler) awaitConnection(ctx context.Context) {
-	known := func() bool { return r.Database.Connected() || r.Database.Refused() != nil }
-	limit := cmp.Or(r.Settings.FirstConnection, firstConnection)
-	if !r.await(ctx, limit, known) {
-		r.await(ctx, (firstCopy-1)*limit, func() bool { return known() || r.Database.Failure() != nil })
+// judge makes the Network's definitions, sets the MTU in its status, and returns what its condition Ready says: what is worst first.
+func (r *Reconciler) judge(ctx context.Context, read facts.PodNetwork, n *networkv1alpha1.Network) (reason, message string, err error) {
+	var cn networkv1alpha1.ClusterNetwork // its arrival enqueues the Network
+	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
+	if client.IgnoreNotFound(err) != nil {
+		return "", "", err
 	}
+	var unknown error
+	if err == nil {
+		unknown = read.UnknownTo(cn.Spec)
+	}
+	tooLarge, mtuErr := r.setMTU(ctx, n, cn.Spec.Encapsulation.Encryption)
+	foreign, defineErr := r.define(ctx, n)
+	contested, contestErr := r.contested(ctx, read)
+	unselected, selectErr := r.unselected(ctx, n)
+	if err := errors.Join(mtuErr, defineErr, contestErr, selectErr); err != nil {
+		return "", "", err
+	}
+	onlyNode := read.OnlyNode()
+	switch {
+	case len(foreign) > 0:
+		return networkv1alpha1.ReasonDefinitionExists, fmt.Sprintf("these namespaces have a NetworkAttachmentDefinition %s of another author, "+
+			"which stays: %s", n.Name, strings.Join(foreign, ", ")), nil
+	case unknown != nil:
+		return networkv1alpha1.ReasonPhysicalNetworkUnknown, unknown.Error(), nil
+	case onlyNode != nil:
+		return networkv1alpha1.ReasonInvalidSpec, onlyNode.Error(), nil
+	case len(contested) > 0:
+		return networkv1alpha1.ReasonAddressConflict, strings.Join(contested, "; "), nil
+	case tooLarge != "":
+		return networkv1alpha1.ReasonMTUMismatch, tooLarge, nil
+	case len(unselected) > 0:
+		return networkv1alpha1.ReasonNamespacesInUse, fmt.Sprintf("the network is in the database; spec.namespaces does not select these "+
+			"namespaces, whose attached pods keep their interfaces: %s. To detach a pod, delete it, or take the network out of its annotation",
+			strings.Join(unselected, ", ")), nil
+	}
+	return networkv1alpha1.ReasonAsExpected, "the network is in the database", nil
 }
 
-// await reports whether the database came into a state within a time.
-func (r *Reconciler) await(ctx context.Context, limit time.Duration, reached func() bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	return r.Database.Wait(ctx, func() (bool, error) { return reached(), nil }) == nil && reached()
-}
-
-func (r *Reconciler) apply(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, plan facts.Plan) error {
-	var system corev1.Namespace
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: "kube-system"}, &system); err != nil {
-		return fmt.Errorf("identity of the cluster: %w", err)
+// contested names the addresses of attached pods that a machine on the segment of a Localnet Network, an EgressIP or a load
+// balancer has, too, and their MACs that a node has. The pods keep them.
+func (r *Reconciler) contested(ctx context.Context, n facts.PodNetwork) (contested []string, err error) {
+	if n.Topology != networkv1alpha1.TopologyLocalnet {
+		return nil, nil
 	}
-	if !r.Zone.Follows() { // a zone has no floating addresses
-		var err error
-		if plan.Floating, err = r.floating(ctx); err != nil {
-			return err
-		}
-	}
-	var routes networkv1alpha1.ExternalRouteList
-	if err := r.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy); err != nil { // they are only counted
-		return err
-	}
-	plan.Routed = len(routes.Items) > 0
-	read := plan.Network(r.Zone.Database(string(system.UID)))
-	read.Clustered = facts.Clustered(cn, networkv1alpha1.ZoneName(r.Zone))
-	return r.Database.Apply(ctx, topology.NetworkUnit(read))
-}
-
-// floating returns the addresses that IPPools give to pods.
-func (r *Reconciler) floating(ctx context.Context) ([]netip.Prefix, error) {
-	var pools networkv1alpha1.IPPoolList
-	if err := r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	hosts, err := kind.SegmentHosts(ctx, r.Client)
+	if err != nil {
 		return nil, err
 	}
-	if err := r.Floating.Load(ctx); err != nil {
+	translated, err := kind.TranslatedAddresses(ctx, r.Client)
+	if err != nil {
 		return nil, err
 	}
-	return r.Floating.Book.Overlay(pools.Items), nil
+	for _, host := range append(hosts, translated...) {
+		if owner := r.Addresses.Of(n.Name).UserOfAddress(host.Address); owner != "" {
+			contested = append(contested, fmt.Sprintf("%s has address %s, which belongs to %s: delete the pod",
+				owner, host.Address, host.Of))
+		}
+	}
+	macs, err := kind.SegmentMACs(ctx, r.Client)
+	if err != nil {
+		return nil, err
+	}
+	for _, machine := range macs {
+		// A host that answers a probe may be the pod itself.
+		if owner := r.Addresses.Of(n.Name).UserOfMAC(string(machine.MAC)); machine.Node && owner != "" {
+			contested = append(contested, fmt.Sprintf("%s has MAC %s, which belongs to %s: delete the pod",
+				owner, machine.MAC, machine.Of))
+		}
+	}
+	slices.Sort(contested)
+	return slices.Compact(contested), nil
 }
 
-// report writes the status if it differs.
-func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, plan facts.Plan, invalid, applied error) error {
-	var nodes corev1.NodeList
-	// a report only reads, and each node that joins causes a report
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	var networks networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	services, err := r.serviceCIDRs(ctx)
+// unselected lists the namespaces with attached pods that spec.namespaces does not select, sorted, with their number of interfaces.
+func (r *Reconciler) unselected(ctx context.Context, n *networkv1alpha1.Network) (unselected []string, err error) {
+	selector, err := metav1.LabelSelectorAsSelector(n.Spec.Namespaces)
 	if err != nil {
-		return err
+		return nil, nil // the API server has validated it
 	}
-	agents, err := r.agents(ctx)
-	if err != nil {
-		return err
+	byNamespace, _ := r.Attached(n.Name)
+	for namespace, interfaces := range byNamespace {
+		in := kind.NewNamespace()
+		err := r.Client.Get(ctx, types.NamespacedName{Name: namespace}, in)
+		switch {
+		case apierrors.IsNotFound(err): // its pods are being deleted
+		case err != nil:
+			return nil, err
+		case !selector.Matches(labels.Set(in.Labels)):
+			unselected = append(unselected, fmt.Sprintf("%s (%d)", namespace, interfaces))
+		}
 	}
-	objects, err := r.objects(ctx)
-	if err != nil {
-		return err
+	slices.Sort(unselected)
+	return unselected, nil
+}
+
+// setMTU sets the MTU in effect in the status. tooLarge says which links do not carry the requested one.
+func (r *Reconciler) setMTU(ctx context.Context, n *networkv1alpha1.Network, encryption networkv1alpha1.Encryption) (
+	tooLarge string, err error) {
+	var nodes networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &nodes); err != nil {
+		return "", err
 	}
-	apiServers, err := r.apiServers(ctx)
-	if err != nil {
-		return err
+	carried := facts.CarriedMTUsOf(n, encryption, nodes.Items)
+	n.Status.MTU = facts.NetworkMTU(n, carried)
+	if n.Status.MTU == n.Spec.MTU {
+		return "", nil
 	}
-	drift, found := r.drift(cn)
-	want := status(cn, statusInput{
-		plan: plan, invalid: invalid, applied: applied, connected: r.Database.Connected(),
-		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used, drift: drift, violations: r.violations(),
-		mtu: mtuMismatch(cn, networks.Items), services: serviceMismatch(plan, services),
-		refused: r.Database.Refused(), silent: r.silent(), agents: agents, version: r.Settings.Version,
-		rollout: cn.Status.Rollout, databases: cn.Status.Databases,
-		relays: cn.Status.Relays, wanted: cn.Spec.Databases.Relays.Count, wantedZones: cn.Spec.Zones, zones: cn.Status.Zones,
-		objects: objects, unreached: r.unreached(), held: facts.HeldNetworks(cn.Status.Networks),
-		apiServers: apiServers, leaving: facts.LeavingNetworks(cn.Status.Networks), outdated: outdatedPods(r.Addresses),
-	})
-	if r.Settings.Reported != nil {
-		r.Settings.Reported(health.Severities(want.Areas), int(want.Nodes.Ready), int(want.Nodes.Total), health.Waits(objects))
+	return fmt.Sprintf("spec.mtu %d is not in effect, because the links of these nodes carry less: %s; "+
+		"pods' interfaces have MTU %d, and the largest that all links carry is %d",
+		n.Spec.MTU, health.NameSome(facts.BelowMTU(carried, n.Spec.MTU)), n.Status.MTU, carried[0].MTU), nil
+}
+
+// report writes the status of a Network if it differs from before.
+func (r *Reconciler) report(ctx context.Context, before, n *networkv1alpha1.Network, reason, message string) error {
+	ready := metav1.Condition{Type: networkv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: reason,
+		Message: health.Cut(message), ObservedGeneration: n.Generation}
+	if reason != networkv1alpha1.ReasonAsExpected && reason != networkv1alpha1.ReasonNamespacesInUse {
+		ready.Status = metav1.ConditionFalse
 	}
-	r.recordDrift(cn, found)
-	r.recordViolations(cn)
-	if equality.Semantic.DeepEqual(want, cn.Status) {
-		r.recordConditions(cn, want.Conditions)
+	meta.SetStatusCondition(&n.Status.Conditions, ready)
+	if byNamespace, known := r.Attached(n.Name); known {
+		n.Status.Attachments = 0
+		for _, interfaces := range byNamespace {
+			n.Status.Attachments += int32(interfaces)
+		}
+	}
+	if equality.Semantic.DeepEqual(before.Status, n.Status) {
 		return nil
 	}
-	if r.isBehind(cn) {
-		return errBehind
+	had := meta.FindStatusCondition(before.Status.Conditions, networkv1alpha1.ConditionReady)
+	if reason != networkv1alpha1.ReasonAsExpected && (had == nil || had.Message != ready.Message) {
+		r.Events.Eventf(n, nil, corev1.EventTypeWarning, reason, "ReconcileNetwork", "%s", ready.Message)
 	}
-	before := cn.DeepCopy()
-	cn.Status = want
-	// The patch fails if the status was computed from a cache without our last write. Otherwise it could keep the
-	// fields of that write.
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, cn, patch); err != nil {
-		return err
-	}
-	r.written, r.wroteAt = cn.ResourceVersion, time.Now()
-	r.recordMTU(before, want.MTU)
-	r.recordConditions(cn, want.Conditions)
-	return nil
-}
-
-// errBehind means that the cache lacks our last status, so that another write may or may not be necessary.
-var errBehind = errors.New("the cache lacks the last status")
-
-func (r *Reconciler) isBehind(cn *networkv1alpha1.ClusterNetwork) bool {
-	order, err := resourceversion.CompareResourceVersion(cn.ResourceVersion, r.written)
-	return err == nil && order < 0 && time.Since(r.wroteAt) < cacheLag
-}
-
-func (r *Reconciler) silent() string {
-	if r.Observed.Silent == nil {
-		return ""
-	}
-	return r.Observed.Silent()
-}
-
-func (r *Reconciler) unreached() []string {
-	if r.Observed.Unreached == nil {
-		return nil
-	}
-	return r.Observed.Unreached()
-}
-
-// specOrStatusChanged passes updates of a ClusterNetwork by other programs: of its spec, of the upgrade, of the
-// databases' members, relays and zones, and of its removal.
-func specOrStatusChanged(before, after *networkv1alpha1.ClusterNetwork) bool {
-	return before.Generation != after.Generation ||
-		!equality.Semantic.DeepEqual(before.Status.Rollout, after.Status.Rollout) ||
-		!equality.Semantic.DeepEqual(before.Status.Databases, after.Status.Databases) ||
-		!slices.Equal(before.Status.Relays, after.Status.Relays) ||
-		!equality.Semantic.DeepEqual(before.Status.Zones, after.Status.Zones) ||
-		!equality.Semantic.DeepEqual(health.RemovalOf(before), health.RemovalOf(after))
-}
-
-// after enqueues the ClusterNetwork with a delay. The events of that time become one report.
-func after(delay time.Duration) handler.Funcs {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	enqueue := func(q queue) { q.AddAfter(reconcile.Request{NamespacedName: Name}, delay) }
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { enqueue(q) },
-		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { enqueue(q) },
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { enqueue(q) },
-	}
-}
-
-// lossChanged passes updates of a Node that change whether it is lost, or its addresses.
-func lossChanged(before, after *corev1.Node) bool {
-	return facts.IsSilent(before) != facts.IsSilent(after) || addressesChanged(before, after)
-}
-
-// healthChanged passes updates of a NodeNetwork that affect the ClusterNetwork's status.
-func healthChanged(before, after *networkv1alpha1.NodeNetwork) bool {
-	return isReady(before.Status.Conditions) != isReady(after.Status.Conditions) ||
-		versionsOf(before.Status) != versionsOf(after.Status) ||
-		!slices.Equal(health.Node(before.Name, before.Status.Conditions), health.Node(after.Name, after.Status.Conditions)) ||
-		before.Status.LinkMTU != after.Status.LinkMTU || before.Status.EncapIP != after.Status.EncapIP ||
-		!equality.Semantic.DeepEqual(before.Status.Gateway, after.Status.Gateway) ||
-		!slices.Equal(before.Spec.PodSubnets, after.Spec.PodSubnets) ||
-		!slices.Equal(before.Spec.ClusterSubnets, after.Spec.ClusterSubnets) || facts.MoveState(before) != facts.MoveState(after)
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, n, client.MergeFrom(before)))
 }

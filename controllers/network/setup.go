@@ -1,77 +1,125 @@
+// Package network reconciles Networks, on which pods have secondary interfaces: it makes their switches and routers, and the
+// NetworkAttachmentDefinitions by which pods name them. The pods' ports are package podports'.
 package network
 
 import (
 	"context"
+	"slices"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/balance"
-	"github.com/weft-network/weft/pkg/health"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
-// Name is the request of this controller, because there is one ClusterNetwork.
-var Name = types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
+// workers is how many nodes' parts of Networks are reconciled at once.
+const workers = 4
 
-// Kinds returns the kind of the cluster-wide unit.
+// Kinds returns the kinds of Networks and of nodes' parts of them.
 func Kinds(env *kind.Env) []*kind.Kind {
-	r := &Reconciler{Client: env.Client, Database: env.Database, Addresses: env.Addresses, Events: env.Events, Observed: env.Observed,
-		Floating: env.Floating, Settings: env.Settings, Zone: env.Zone,
-		Policies: func(ctx context.Context) ([]metav1.Object, error) { return env.ClusterPolicies(ctx) }}
-	env.PoliciesReported.Subscribe(func(struct{}) { env.Triggers.EnqueueAfter(topology.KindNetwork, Name, env.Settings.CountDelay) })
-	env.FloatingFreed.Subscribe(func(string) { // the routes of floating addresses may not be needed any more
-		env.Triggers.EnqueueAfter(topology.KindNetwork, Name, env.Settings.CountDelay)
-	})
-	k := &kind.Kind{Name: topology.KindNetwork, Object: "clusternetwork", Reconciler: r, Watches: r.watches(), Indexes: []kind.Index{
-		{Object: &corev1.Pod{}, Field: byProblem, Values: indexProblem},
-		{Object: &corev1.Service{}, Field: byProblem, Values: indexProblem},
-	}}
-	if servesServiceCIDRs(env.Client.RESTMapper()) {
-		k.Watches = append(k.Watches, kind.Map(&networkingv1.ServiceCIDR{}, theNetwork))
-	}
-	if r.Settings.Namespace != "" {
-		k.Indexes = append(k.Indexes, kind.Index{Object: &corev1.Pod{}, Field: byAgent, Values: r.indexAgent})
-		k.Watches = append(k.Watches, kind.Map(&corev1.Pod{}, theNetwork, r.agentsOnly()))
-	}
-	return []*kind.Kind{k}
+	attached := func(network string) (map[string]int, bool) { return env.Attached(network) } // package podports sets it later
+	r := &Reconciler{Client: env.Client, Database: env.Database, Events: env.Events, Attached: attached, Addresses: env.NetworkAddresses}
+	nodes := &Nodes{Client: env.Client, Database: env.Database}
+	return []*kind.Kind{r.kind(), nodes.kind()}
 }
 
-func (r *Reconciler) watches() []kind.Watch {
-	soon, counts := after(nodeDelay), after(r.Settings.CountDelay)
-	all := []kind.Watch{
-		kind.Of(&networkv1alpha1.ClusterNetwork{}, trigger.Changed(specOrStatusChanged)),
-		// Foreign changes of the status are reverted. Our own writes arrive here too, because counts may have changed
-		// meanwhile.
-		kind.On(&networkv1alpha1.ClusterNetwork{}, counts, predicate.Funcs{
-			CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }}),
-		kind.On(&networkv1alpha1.NodeNetwork{}, soon, trigger.Changed(healthChanged)),
-		kind.On(&corev1.Node{}, soon, trigger.Changed(lossChanged)),
-		kind.On(&corev1.Pod{}, counts, problemsChanged()),
-		kind.On(&corev1.Service{}, counts, problemsChanged()),
-		kind.On(&discoveryv1.EndpointSlice{}, soon, apiServersOnly()),
-		kind.Map(&networkv1alpha1.IPPool{}, theNetwork, balance.RangesChanged()),
-		kind.Map(&networkv1alpha1.ExternalRoute{}, theNetwork, predicate.Funcs{
-			UpdateFunc: func(event.UpdateEvent) bool { return false }}),
+func (r *Reconciler) kind() *kind.Kind {
+	return &kind.Kind{
+		Name: topology.KindPodNetwork, Reconciler: r,
+		Owner: func() client.Object { return &networkv1alpha1.Network{} },
+		Watches: append([]kind.Watch{
+			// A status that was computed beside an older one of the cache is computed again when the cache has it.
+			kind.Of(&networkv1alpha1.Network{}),
+			kind.Map(&nadv1.NetworkAttachmentDefinition{}, networkOf),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, r.all, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.all, trigger.Changed(linksChanged)),
+			kind.Map(&corev1.Namespace{}, r.all, trigger.Changed(trigger.LabelsChanged)).MetadataOnly(),
+		}, slices.Concat(kind.SegmentHostWatches(r.onSegments), kind.TranslatedWatches(r.onSegments))...),
 	}
-	for _, k := range health.Kinds() {
-		if object, ok := k.Object.(client.Object); ok {
-			all = append(all, kind.On(object, soon, problemsChanged()))
+}
+
+// networkOf returns a request for the Network that a definition was made for, or that has its name.
+func networkOf(_ context.Context, definition client.Object) []reconcile.Request {
+	name := definition.GetLabels()[networkv1alpha1.NetworkLabel]
+	if name == "" {
+		name = definition.GetName()
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+}
+
+// all returns a request for each Network.
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return kind.Requests(ctx, r.Client, &networkv1alpha1.NetworkList{})
+}
+
+// onSegments returns a request for each Localnet Network.
+func (r *Reconciler) onSegments(ctx context.Context, _ client.Object) []reconcile.Request {
+	return kind.RequestsIf(ctx, r.Client, &networkv1alpha1.NetworkList{}, func(n *networkv1alpha1.Network) bool {
+		return n.Spec.Topology == networkv1alpha1.TopologyLocalnet
+	})
+}
+
+// linksChanged passes changes of the links on which the MTU in effect depends.
+func linksChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return before.Status.LinkMTU != after.Status.LinkMTU || before.Status.EncapIP != after.Status.EncapIP ||
+		!equality.Semantic.DeepEqual(before.Status.PhysicalNetworks, after.Status.PhysicalNetworks)
+}
+
+func networks(ctx context.Context, c client.Client) []networkv1alpha1.Network {
+	var list networkv1alpha1.NetworkList
+	if err := c.List(ctx, &list); err != nil {
+		return nil // the cache answers; it has no errors to give once it is in sync
+	}
+	return list.Items
+}
+
+func (r *Nodes) kind() *kind.Kind {
+	return &kind.Kind{
+		Name: topology.KindPodNetworkNode, Controller: "podnetwork-nodes", Workers: workers, Reconciler: r, Shared: true,
+		Watches: []kind.Watch{
+			kind.Map(&networkv1alpha1.Network{}, r.onEachNode, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.NodeNetwork{}, r.ofEachNetwork, trigger.Changed(idChanged)),
+		},
+	}
+}
+
+// onEachNode returns a request for each node's part of a Network with a switch for each node.
+func (r *Nodes) onEachNode(ctx context.Context, o client.Object) (all []reconcile.Request) {
+	if n, ok := o.(*networkv1alpha1.Network); !ok || n.Spec.Topology != networkv1alpha1.TopologyLayer3 {
+		return nil
+	}
+	var nodes networkv1alpha1.NodeNetworkList
+	if err := r.Client.List(ctx, &nodes); err != nil {
+		return nil
+	}
+	for i := range nodes.Items {
+		all = append(all, request(o.GetName(), nodes.Items[i].Name))
+	}
+	return all
+}
+
+// ofEachNetwork returns a request for a node's part of each Network that has one.
+func (r *Nodes) ofEachNetwork(ctx context.Context, node client.Object) (all []reconcile.Request) {
+	for _, n := range networks(ctx, r.Client) {
+		if n.Spec.Topology == networkv1alpha1.TopologyLayer3 {
+			all = append(all, request(n.Name, node.GetName()))
 		}
 	}
 	return all
 }
 
-func theNetwork(context.Context, client.Object) []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: Name}}
+func request(network, node string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: network, Name: node}}
+}
+
+// idChanged passes changes of the number from which the node's subnets follow.
+func idChanged(before, after *networkv1alpha1.NodeNetwork) bool {
+	return before.Spec.NodeID != after.Spec.NodeID
 }

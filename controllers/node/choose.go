@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
 )
@@ -41,9 +42,9 @@ func (r *Reconciler) ensure(ctx context.Context, node *corev1.Node, plan facts.P
 		nn.Spec = spec
 		return nn, r.Client.Create(ctx, nn)
 	}
-	patch := client.MergeFromWithOptions(nn.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	nn.Spec = spec
-	return nn, r.Client.Patch(ctx, nn, patch)
+	before := kind.Detach(nn)
+	spec.DeepCopyInto(&nn.Spec)
+	return nn, kind.Write(ctx, r.Client, before, nn)
 }
 
 // choose returns the node's NodeNetwork, whether it exists, and its desired spec.
@@ -113,7 +114,7 @@ func (r *Reconciler) former(nn *networkv1alpha1.NodeNetwork, plan facts.Plan, ot
 // has just released. The caller holds r.choosing, so that a node which finds no subnet because of them is enqueued when they are free.
 func (r *Reconciler) floating(ctx context.Context) ([]netip.Prefix, error) {
 	var pools networkv1alpha1.IPPoolList
-	err := r.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy) // they are only read
+	err := r.Client.List(ctx, &pools)
 	if err = errors.Join(err, r.Floating.Load(ctx)); err != nil {
 		return nil, err
 	}
@@ -196,7 +197,7 @@ func (r *Reconciler) others(ctx context.Context, name string) ([]networkv1alpha1
 func (r *Reconciler) networks(ctx context.Context) (*networkv1alpha1.NodeNetworkList, error) {
 	var cached, live networkv1alpha1.NodeNetworkList
 	// the caller only reads, and this runs for each node
-	if err := r.Client.List(ctx, &cached, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &cached); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()

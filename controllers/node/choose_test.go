@@ -15,9 +15,9 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/addresses/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // A NodeNetwork whose Node only the API server has belongs to a new node. A NodeNetwork of an earlier Node of the name goes.

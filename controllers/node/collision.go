@@ -39,7 +39,7 @@ func (r *Reconciler) yields(ctx context.Context, nn *networkv1alpha1.NodeNetwork
 
 func (r *Reconciler) yieldsIn(ctx context.Context, nn *networkv1alpha1.NodeNetwork, claim string) (bool, error) {
 	var list networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &list, client.MatchingFields{ByClaim: claim}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &list, client.MatchingFields{ByClaim: claim}); err != nil {
 		return false, err
 	}
 	for i := range list.Items {

@@ -62,7 +62,7 @@ func (u physicalUsers) setCondition(nn *networkv1alpha1.NodeNetwork) (changed bo
 // keeping lists the nodes that keep physical networks for their pods.
 func (r *Reconciler) keeping(ctx context.Context) (nodes []types.NamespacedName) {
 	var list networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &list); err != nil {
 		return nil // the cache returns no errors once it is in sync
 	}
 	for i := range list.Items {

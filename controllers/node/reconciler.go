@@ -21,13 +21,13 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/addresses/floating/claim"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -208,7 +208,7 @@ func (r *Reconciler) protection(ctx context.Context, cn *networkv1alpha1.Cluster
 		return "", nil
 	}
 	var all networkv1alpha1.NodeNetworkList
-	err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy) // they are only read
+	err := r.Client.List(ctx, &all)
 	return facts.NodeProtection(cn.Spec.Encapsulation.Encryption, all.Items), err
 }
 

@@ -17,10 +17,10 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/balance"
+	"github.com/weft-network/weft/pkg/addresses/balance"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // workers is how many nodes are reconciled concurrently. Their writes share transactions.
@@ -115,15 +115,7 @@ func subnetFreed(before, after *networkv1alpha1.NodeNetwork) bool {
 }
 
 func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []reconcile.Request {
-	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache returns no errors once it is in sync
-	}
-	requests := make([]reconcile.Request, 0, len(nodes.Items))
-	for i := range nodes.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: nodes.Items[i].Name}})
-	}
-	return requests
+	return kind.Requests(ctx, r.Client, &corev1.NodeList{})
 }
 
 // nodeChanged passes changes of labels, of addresses, of our condition and of the startup taint, and that kubelet is silent. It ignores

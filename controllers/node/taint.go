@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 )
 
 // removeTaint removes the startup taint from a node whose network is ready. A conflict means that the Node has
@@ -19,9 +20,7 @@ func (r *Reconciler) removeTaint(ctx context.Context, node *corev1.Node, nn *net
 	}
 	patched := node.DeepCopy()
 	patched.Spec.Taints = slices.DeleteFunc(patched.Spec.Taints, isStartupTaint)
-	// A merge patch replaces the list. The resource version makes it fail if the list has changed.
-	patch := client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Patch(ctx, patched, patch))
+	return client.IgnoreNotFound(kind.Write(ctx, r.Client, node, patched))
 }
 
 func isStartupTaint(t corev1.Taint) bool { return t.Key == networkv1alpha1.AgentNotReadyTaint }

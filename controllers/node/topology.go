@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
 )
@@ -31,10 +32,7 @@ func (r *Reconciler) report(ctx context.Context, nn *networkv1alpha1.NodeNetwork
 	if !changed {
 		return nil
 	}
-	// A merge patch replaces the list. The resource version makes it fail if it does not include the agent's last
-	// write.
-	patch := client.MergeFromWithOptions(nn, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, patch))
+	return client.IgnoreNotFound(kind.WriteStatus(ctx, r.Client, nn, patched))
 }
 
 // setGatewayCurrent sets or removes the condition GatewayCurrent of a NodeNetwork, and reports whether that changed it.

@@ -14,14 +14,14 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // addZone adds the node's zone to its settings, and the relays of that zone. A node in a zone that left the spec keeps its relays.
 func (r *Reconciler) addZone(ctx context.Context, node *corev1.Node, cn *networkv1alpha1.ClusterNetwork, to *facts.Settings) error {
 	var nn networkv1alpha1.NodeNetwork
 	if len(cn.Spec.Zones) > 0 {
-		err := r.Client.Get(ctx, types.NamespacedName{Name: node.Name}, &nn, client.UnsafeDisableDeepCopy) // it is only read
+		err := r.Client.Get(ctx, types.NamespacedName{Name: node.Name}, &nn)
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}

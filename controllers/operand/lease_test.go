@@ -16,8 +16,8 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	operands "github.com/weft-network/weft/controllers/operand"
-	"github.com/weft-network/weft/pkg/leadership"
-	"github.com/weft-network/weft/pkg/leadership/leadershiptest"
+	"github.com/weft-network/weft/pkg/process/leadership"
+	"github.com/weft-network/weft/pkg/process/leadership/leadershiptest"
 )
 
 // leaderships counts the leaderships of one process.

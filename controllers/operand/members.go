@@ -36,11 +36,11 @@ const (
 	identitySecret = "weft-nb-tls"
 )
 
-// databases are the databases of a zone, or of the part of the cluster without a name.
+// databases are the databases of a zone, or of the default zone.
 type databases struct {
 	// workload is the name of their StatefulSet, and component the label of its pods.
 	workload, component string
-	// text names the zone in events, like " of zone east". It is empty for the part without a name.
+	// text names the zone in events, like " of zone east". It is empty for the default zone.
 	text  string
 	place render.Place
 	// status returns the place of the members' states in the status, or nil if the status does not have the zone.

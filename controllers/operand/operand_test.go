@@ -33,8 +33,8 @@ import (
 	"github.com/weft-network/weft/pkg/install/member"
 	"github.com/weft-network/weft/pkg/install/pki"
 	"github.com/weft-network/weft/pkg/install/render"
-	"github.com/weft-network/weft/pkg/leadership"
-	"github.com/weft-network/weft/pkg/options"
+	"github.com/weft-network/weft/pkg/process/leadership"
+	"github.com/weft-network/weft/pkg/process/options"
 	"github.com/weft-network/weft/test/kubeapiserver"
 	"github.com/weft-network/weft/test/poll"
 	"github.com/weft-network/weft/test/rbac"
@@ -241,6 +241,13 @@ func TestOperandsAreMadeAndKept(t *testing.T) {
 	must(t, api.Delete(ctx, external))
 	eventually(t, func() error { return all(ctx) })
 	eventually(t, func() error { return eventRecorded(ctx, "OperandApplied") })
+
+	// Where Weft runs the databases, the ConfigMap changes nothing: what is deleted comes back.
+	external.ResourceVersion = ""
+	must(t, api.Create(ctx, external))
+	must(t, api.Delete(ctx, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "weft-agent"}}))
+	eventually(t, func() error { return all(ctx) })
+	must(t, api.Delete(ctx, external))
 
 	// A deleted Secret is recreated with the same authority.
 	authority := &corev1.Secret{}

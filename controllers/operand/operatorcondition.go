@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // operatorCondition is the Operator Lifecycle Manager's object for what an operator reports. OLM replaces no operator

@@ -29,7 +29,7 @@ import (
 	"github.com/weft-network/weft/pkg/install/member"
 	"github.com/weft-network/weft/pkg/install/render"
 	"github.com/weft-network/weft/pkg/install/rollout"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // fieldOwner is the owner of applied fields.
@@ -161,6 +161,7 @@ func (r *Reconciler) keep(ctx context.Context, cn *networkv1alpha1.ClusterNetwor
 	}
 	facts := r.Facts
 	facts.Place, facts.Encrypted = place, cn.Spec.Encapsulation.Encryption == networkv1alpha1.EncryptionIPsec
+	facts.Components = cn.Spec.Components
 	if !facts.Encrypted {
 		if err := r.deleteIfThere(ctx, &appsv1.DaemonSet{ObjectMeta: r.meta(render.IKE)}); err != nil {
 			return reconcile.Result{}, err
@@ -178,18 +179,21 @@ func (r *Reconciler) keep(ctx context.Context, cn *networkv1alpha1.ClusterNetwor
 }
 
 // external reports whether an administrator runs the databases. A second pair of databases would take the network
-// over from the first.
+// over from the first. Where Weft runs them already, the ConfigMap changes nothing.
 func (r *Reconciler) external(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (bool, error) {
-	err := r.Client.Get(ctx, r.own(externalDatabases), &corev1.ConfigMap{})
-	if err == nil {
-		r.Events.Eventf(regarding(cn), nil, corev1.EventTypeWarning, "ExternalDatabases", "Apply",
-			"ConfigMap %s/%s says that OVN's databases run elsewhere, so that no operand is applied; delete it to run them here",
-			r.Facts.Namespace, externalDatabases)
+	if err := r.Client.Get(ctx, r.own(externalDatabases), &corev1.ConfigMap{}); err != nil {
+		return false, client.IgnoreNotFound(err)
 	}
-	return err == nil, client.IgnoreNotFound(err)
+	text, err := "so that no operand is applied; delete it to run them here", r.Client.Get(ctx, r.own(render.Central), &appsv1.StatefulSet{})
+	if err == nil {
+		text = "which has no effect, because StatefulSet " + render.Central + " runs them here; remove the network first to move them"
+	}
+	r.Events.Eventf(regarding(cn), nil, corev1.EventTypeWarning, "ExternalDatabases", "Apply",
+		"ConfigMap %s/%s says that OVN's databases run elsewhere, %s", r.Facts.Namespace, externalDatabases, text)
+	return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 }
 
-// place chooses the nodes of the databases of the part of the cluster without a name. ok is false if no node is suitable.
+// place chooses the nodes of the databases of the default zone. ok is false if no node is suitable.
 func (r *Reconciler) place(ctx context.Context, cn *networkv1alpha1.ClusterNetwork, zones render.ZoneFacts) (place render.Place, ok bool,
 	err error) {
 	central := &appsv1.StatefulSet{}
@@ -200,7 +204,7 @@ func (r *Reconciler) place(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	place = render.PlaceOutside(zones, before, max(1, int(cn.Spec.Databases.Members)))
 	if len(place.Members) == 0 && len(zones.Before) > 0 && len(zones.Nodes) > 0 {
 		r.Events.Eventf(regarding(cn), nil, corev1.EventTypeWarning, "NoNodeForDatabases", "Apply",
-			"every node has a zone's databases, so that none can have those of the part of the cluster without a name; add a node")
+			"every node has a zone's databases, so that none can have those of the default zone; add a node")
 	}
 	place.Divided = render.HasRemotes(central.Spec.Template)
 	r.recordMoved(cn, "", before.Nodes, zones.Nodes, place)

@@ -15,7 +15,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/install/render"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // relayUsers passes changes of the relays that a node uses. A relay that is no longer wanted stays until no node uses it.
@@ -25,9 +25,9 @@ func relayUsers() predicate.Predicate {
 	})
 }
 
-// relaysOf are the relays of a zone, or of the part of the cluster without a name.
+// relaysOf are the relays of a zone, or of the default zone.
 type relaysOf struct {
-	zone   string // "" for the part without a name
+	zone   string // "" for the default zone
 	wanted networkv1alpha1.Relays
 	// now are the relays, before of the last status.
 	before, now []networkv1alpha1.RelayStatus
@@ -35,7 +35,7 @@ type relaysOf struct {
 	frozen      bool // as in render.Zone
 }
 
-// allRelays returns the relays of the part without a name and of all zones, as the last status has them.
+// allRelays returns the relays of the default zone and of all zones, as the last status has them.
 func allRelays(cn *networkv1alpha1.ClusterNetwork, place *render.Place) []relaysOf {
 	all := []relaysOf{{wanted: cn.Spec.Databases.Relays, before: cn.Status.Relays, place: place}}
 	for i := range place.Zones {
@@ -172,7 +172,7 @@ func (r *Reconciler) deleteUnused(ctx context.Context, all []relaysOf, some bool
 	return r.deleteIfThere(ctx, unused...)
 }
 
-// relayWorkloads returns the workloads of the relays of a zone, or of the part without a name for "".
+// relayWorkloads returns the workloads of the relays of a zone, or of the default zone for "".
 func (r *Reconciler) relayWorkloads(zone string) []client.Object {
 	return []client.Object{&appsv1.DaemonSet{ObjectMeta: r.meta(render.RelaysOf(zone))},
 		&appsv1.DaemonSet{ObjectMeta: r.meta(render.SourcesOf(zone))}}

@@ -193,7 +193,9 @@ func (r *Reconciler) nodesCleared(ctx context.Context, cn *networkv1alpha1.Clust
 	} else if err != nil {
 		return false, err
 	}
-	want, err := render.Removal(r.Facts)
+	facts := r.Facts
+	facts.Components = cn.Spec.Components
+	want, err := render.Removal(facts)
 	if err != nil {
 		return false, err
 	}

@@ -20,7 +20,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/install/render"
 	"github.com/weft-network/weft/pkg/install/rollout"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // podChanged passes changes of pods that a rollout depends on.
@@ -82,6 +82,9 @@ func (r *Reconciler) observe(ctx context.Context, cn *networkv1alpha1.ClusterNet
 		Wanted: map[string]render.Workload{}, There: map[string]render.Workload{}}
 	all, err := render.Workloads(wanted)
 	if err != nil {
+		return facts, err
+	}
+	if facts.Settings, err = render.SettingsDigest(wanted.Components); err != nil {
 		return facts, err
 	}
 	for _, want := range all {

@@ -24,12 +24,12 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/informers"
 	"github.com/weft-network/weft/pkg/install/member"
 	"github.com/weft-network/weft/pkg/install/pki"
 	"github.com/weft-network/weft/pkg/install/render"
-	"github.com/weft-network/weft/pkg/leadership"
-	"github.com/weft-network/weft/pkg/options"
+	"github.com/weft-network/weft/pkg/process/informers"
+	"github.com/weft-network/weft/pkg/process/leadership"
+	"github.com/weft-network/weft/pkg/process/options"
 )
 
 const (

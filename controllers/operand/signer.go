@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/weft-network/weft/pkg/install/render"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // Signer handles the requests of nodes for the certificates of their chassis.

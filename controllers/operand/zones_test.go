@@ -183,7 +183,7 @@ func TestZones(t *testing.T) {
 	central := &appsv1.StatefulSet{}
 	must(t, api.Get(ctx, own(render.Central), central))
 	if node := central.Annotations[render.AnnotationNode]; node != "n1" {
-		t.Errorf("the databases of the part without a name are on %s", node)
+		t.Errorf("the databases of the default zone are on %s", node)
 	}
 
 	// The zone leaves the spec while a NodeNetwork names it.

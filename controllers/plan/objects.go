@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/manifest"
+	"github.com/weft-network/weft/pkg/process/admin"
 )
 
 // lay adds the objects of a request to the overlay, or deletes them.

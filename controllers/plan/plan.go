@@ -16,8 +16,8 @@ import (
 
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/controllers/plan/overlay"
-	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
+	"github.com/weft-network/weft/pkg/process/admin"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -95,7 +95,7 @@ func (p *Planner) simulate() *simulation {
 	s.env = p.Env.Fork(s.objects, s.database, s.notes, p.Kinds)
 	s.env.Addresses, s.env.NetworkAddresses = alloc.New(time.Now), alloc.NewSet(time.Now)
 	for _, k := range p.Make(s.env) {
-		if k.Live {
+		if k.SkipInPlan {
 			continue
 		}
 		s.kinds = append(s.kinds, k)

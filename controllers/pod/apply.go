@@ -15,8 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/addresses/floating"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
@@ -119,11 +120,7 @@ func (r *Reconciler) patchConditions(ctx context.Context, pod *corev1.Pod, again
 	if !changed {
 		return nil
 	}
-	// The resource version makes the patch fail on a pod that was recreated under this name, and on a pod whose
-	// condition is written already. The cached pod lacks most of its status, but the same parts on both sides of the
-	// patch.
-	patch := client.StrategicMergeFrom(pod, client.MergeFromWithOptimisticLock{})
-	err := r.Client.Status().Patch(ctx, patched, patch)
+	err := kind.WritePodStatus(ctx, r.Client, pod, patched)
 	if again && apierrors.IsConflict(err) {
 		return nil // the next attempt at the port writes the condition
 	}
@@ -196,8 +193,7 @@ func (r *Reconciler) record(ctx context.Context, pod *corev1.Pod, nn *networkv1a
 	patched := pod.DeepCopy()
 	metav1.SetMetaDataAnnotation(&patched.ObjectMeta, networkv1alpha1.PodNetworksAnnotation, text)
 	// The resource version makes the patch fail on a pod that was recreated under this name.
-	patch := client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Patch(ctx, patched, patch))
+	return client.IgnoreNotFound(kind.Write(ctx, r.Client, pod, patched))
 }
 
 // recordWanted reports whether the pod, its namespace or the ClusterNetwork requests the record.
@@ -210,8 +206,7 @@ func (r *Reconciler) recordWanted(ctx context.Context, pod *corev1.Pod) (bool, e
 		return true, nil
 	}
 	var cn networkv1alpha1.ClusterNetwork
-	// it is only read
-	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn, client.UnsafeDisableDeepCopy)
+	err = r.Client.Get(ctx, types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}, &cn)
 	return err == nil && cn.Spec.PodRecord == networkv1alpha1.PodRecordAlways, client.IgnoreNotFound(err)
 }
 

@@ -125,8 +125,8 @@ func wholeLength(addresses []netip.Addr) (all []netip.Prefix) {
 	return all
 }
 
-// checkZone returns why a pod in a zone is refused: it requests what only the part of the cluster without a name has. A pod that has its
-// address keeps its port, without further networks.
+// checkZone returns why a pod in a zone is refused: it requests what only the default zone has. A pod that has its
+// address keeps its port, without secondary networks.
 func checkZone(p *request, s *surroundings) error {
 	if !s.zone.Follows() {
 		return nil
@@ -138,7 +138,7 @@ func checkZone(p *request, s *surroundings) error {
 		}
 	}
 	if !s.hasAddress && s.networks != "" {
-		return fmt.Errorf("%w: zone %s attaches no further networks; only nodes outside the zones of ClusterNetwork's spec.zones do",
+		return fmt.Errorf("%w: zone %s attaches no secondary networks; only nodes outside the zones of ClusterNetwork's spec.zones do",
 			errRequest, s.zone)
 	}
 	return nil

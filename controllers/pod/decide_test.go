@@ -42,7 +42,7 @@ func TestDecide(t *testing.T) {
 		"a pool in a zone": {pool: "web", given: []func(*surroundings){east, has}, want: decision{fate: refuse},
 			reason: "zone east has no floating addresses"},
 		"networks in a zone": {given: []func(*surroundings){east, func(s *surroundings) { s.networks = "1" }}, want: decision{fate: refuse},
-			reason: "zone east attaches no further networks"},
+			reason: "zone east attaches no secondary networks"},
 		"networks in a zone with an address": {given: []func(*surroundings){east, has, func(s *surroundings) { s.networks = "1" }},
 			want: decision{fate: give, chassis: "c1"}},
 		"away": {given: []func(*surroundings){at(away)}, want: decision{fate: release}},

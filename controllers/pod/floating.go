@@ -15,9 +15,9 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/addresses/floating"
+	"github.com/weft-network/weft/pkg/addresses/floating/claim"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating"
-	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/networks"
 )
@@ -166,18 +166,11 @@ func (r *Reconciler) gateway(ctx context.Context, nn *networkv1alpha1.NodeNetwor
 }
 
 // leavingBy returns a request for each pod with addresses of IPPools, or with routers of its own, on a node whose way out changed.
-func (r *Reconciler) leavingBy(ctx context.Context, node client.Object) (requests []reconcile.Request) {
-	var pods corev1.PodList
-	// they are only read
-	if err := r.Client.List(ctx, &pods, client.MatchingFields{byNode: node.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache returns no errors once it is in sync
-	}
-	for i := range pods.Items {
-		if _, asks, _ := claim.Request(&pods.Items[i]); asks || r.Floating.Book.Has(pods.Items[i].UID) || r.isRouted(ctx, &pods.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
-		}
-	}
-	return requests
+func (r *Reconciler) leavingBy(ctx context.Context, node client.Object) []reconcile.Request {
+	return kind.RequestsIf(ctx, r.Client, &corev1.PodList{}, func(pod *corev1.Pod) bool {
+		_, wanted, _ := claim.Request(pod)
+		return wanted || r.Floating.Book.Has(pod.UID) || r.isRouted(ctx, pod)
+	}, client.MatchingFields{byNode: node.GetName()})
 }
 
 // isRouted reports whether a pod has routers of its own. An unreadable selection counts as such, because its retry reads it again.

@@ -8,9 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -29,8 +27,7 @@ func IndexByHostPort(o client.Object) (found []string) {
 	if !ok {
 		return nil
 	}
-	ports, _ := facts.HostPorts(pod)
-	for _, port := range ports {
+	for _, port := range facts.PortsOfNode(pod) {
 		found = append(found, facts.NodePort(port.Protocol, port.Port))
 	}
 	if len(found) > 0 {
@@ -79,7 +76,7 @@ func (r *Reconciler) hostPorts(ctx context.Context, p *request) (kept []facts.Ho
 func (r *Reconciler) holder(ctx context.Context, pod *corev1.Pod, port facts.HostPort) (string, error) {
 	text := facts.NodePort(port.Protocol, port.Port)
 	var services corev1.ServiceList
-	err := r.Client.List(ctx, &services, client.MatchingFields{kind.ServicesByNodePort: text}, client.UnsafeDisableDeepCopy)
+	err := r.Client.List(ctx, &services, client.MatchingFields{kind.ServicesByNodePort: text})
 	if err != nil {
 		return "", err
 	}
@@ -93,14 +90,12 @@ func (r *Reconciler) holder(ctx context.Context, pod *corev1.Pod, port facts.Hos
 		return holder, nil
 	}
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.MatchingFields{kind.PodsByHostPort: text}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &pods, client.MatchingFields{kind.PodsByHostPort: text}); err != nil {
 		return "", err
 	}
 	for i := range pods.Items {
-		other := &pods.Items[i]
-		if other.UID != pod.UID && other.Spec.NodeName == pod.Spec.NodeName && facts.WantsPort(other) &&
-			facts.YieldsHostPort(pod, other, port) {
-			return "the random host port of pod " + client.ObjectKeyFromObject(other).String(), nil
+		if holder := facts.HostPortHolder(pod, &pods.Items[i], port); holder != "" {
+			return holder, nil
 		}
 	}
 	return "", nil
@@ -111,76 +106,44 @@ func (r *Reconciler) WithHostPorts(ctx context.Context, _ client.Object) []recon
 	return r.list(ctx, client.MatchingFields{kind.PodsByHostPort: anyPort})
 }
 
-// Contesting returns a request for each pod with a host port that is a service's node port.
-func (r *Reconciler) Contesting(ctx context.Context, service client.Object) (requests []reconcile.Request) {
-	for _, port := range IndexByNodePort(service) {
-		requests = append(requests, r.list(ctx, client.MatchingFields{kind.PodsByHostPort: port})...)
-	}
-	return requests
-}
-
-// contesting enqueues these pods for events of services.
+// contesting enqueues the pods with a host port that a service has, had or got as node port.
 func (r *Reconciler) contesting() handler.Funcs {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	enqueue := func(ctx context.Context, q queue, services ...client.Object) {
-		for _, service := range services {
-			for _, request := range r.Contesting(ctx, service) {
-				q.Add(request)
-			}
+	return kind.Changes(IndexByNodePort, func(ctx context.Context, ports []string) (requests []reconcile.Request) {
+		for _, port := range ports {
+			requests = append(requests, r.list(ctx, client.MatchingFields{kind.PodsByHostPort: port})...)
 		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			if !e.IsInInitialList { // the pods themselves are enqueued anyway
-				enqueue(ctx, q, e.Object)
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if !slices.Equal(IndexByNodePort(e.ObjectOld), IndexByNodePort(e.ObjectNew)) {
-				enqueue(ctx, q, e.ObjectOld, e.ObjectNew)
-			}
-		},
-	}
+		return requests
+	})
 }
 
-// yielding enqueues the other pods of a node that name or have a host port that a pod no longer has, or has now.
+// portOfNode is a port of a node while a pod has or names it. started is the second in which kubelet started the pod; 0: not yet.
+type portOfNode struct {
+	port, node string
+	random     bool
+	started    int64
+}
+
+// yielding enqueues the pods of a node with a port that a pod has or names now, or no longer, or in another order.
 func (r *Reconciler) yielding() handler.Funcs {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	enqueue := func(ctx context.Context, q queue, o client.Object, texts []string) {
-		pod, ok := o.(*corev1.Pod)
-		if !ok {
-			return
+	return kind.Changes(portsOfNode, func(ctx context.Context, ports []portOfNode) (requests []reconcile.Request) {
+		for _, p := range ports {
+			requests = append(requests, r.withHostPort(ctx, p.port, p.node)...)
 		}
-		for _, text := range texts {
-			for _, request := range r.withHostPort(ctx, text, pod.Spec.NodeName) {
-				q.Add(request)
-			}
-		}
-	}
-	return handler.Funcs{
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			enqueue(ctx, q, e.Object, randomPorts(e.Object))
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if was, is := randomPorts(e.ObjectOld), randomPorts(e.ObjectNew); !slices.Equal(was, is) {
-				enqueue(ctx, q, e.ObjectNew, append(was, is...))
-			}
-		},
-	}
+		return requests
+	})
 }
 
-// randomPorts returns the random host ports of a pod, as facts.NodePort writes them, while the pod has a port.
-func randomPorts(o client.Object) (found []string) {
+func portsOfNode(o client.Object) (found []portOfNode) {
 	pod, ok := o.(*corev1.Pod)
-	if !ok || !facts.WantsRandomHostPorts(pod) || !facts.WantsPort(pod) {
+	if !ok {
 		return nil
 	}
-	ports, _ := facts.HostPorts(pod)
-	for _, port := range ports {
-		if port.Random {
-			found = append(found, facts.NodePort(port.Protocol, port.Port))
-		}
+	var started int64
+	if t := pod.Status.StartTime; !t.IsZero() {
+		started = t.Unix()
+	}
+	for _, port := range facts.PortsOfNode(pod) {
+		found = append(found, portOfNode{facts.NodePort(port.Protocol, port.Port), pod.Spec.NodeName, port.Random, started})
 	}
 	return found
 }
@@ -201,15 +164,7 @@ func (r *Reconciler) onNodeWithHostPorts(ctx context.Context, node client.Object
 }
 
 // withHostPort returns a request for each pod of a node with this value in the index kind.PodsByHostPort.
-func (r *Reconciler) withHostPort(ctx context.Context, value, node string) (requests []reconcile.Request) {
-	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.MatchingFields{kind.PodsByHostPort: value}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache returns no errors once it is in sync
-	}
-	for i := range pods.Items {
-		if pods.Items[i].Spec.NodeName == node {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
-		}
-	}
-	return requests
+func (r *Reconciler) withHostPort(ctx context.Context, value, node string) []reconcile.Request {
+	return kind.RequestsIf(ctx, r.Client, &corev1.PodList{}, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == node },
+		client.MatchingFields{kind.PodsByHostPort: value})
 }

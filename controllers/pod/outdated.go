@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
@@ -20,8 +19,7 @@ func (r *Reconciler) outdated(owners []alloc.Owner) {
 	for _, owner := range owners {
 		why := r.Addresses.WhyOutdated(owner)
 		var pod corev1.Pod
-		// it is only read
-		err := r.Client.Get(context.Background(), owner.Pod(), &pod, client.UnsafeDisableDeepCopy)
+		err := r.Client.Get(context.Background(), owner.Pod(), &pod)
 		if why == "" || err != nil || ownerOf(&pod) != owner {
 			continue
 		}

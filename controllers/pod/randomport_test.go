@@ -118,8 +118,8 @@ func TestARequestThatBecomesUnreadable(t *testing.T) {
 	}
 }
 
-// Pods that name a port are reconciled when another pod of their node gets or loses it as random host port.
-func TestARandomHostPortWakesThePodsThatNameIt(t *testing.T) {
+// Pods that name a port are reconciled when another pod of their node gets or loses it.
+func TestAHostPortWakesThePodsThatNameIt(t *testing.T) {
 	named := withHostPort(corev1.ContainerPort{ContainerPort: 80, HostPort: 20000})
 	b := newBed(t, onNode("10.244.0.0/24"), aPod(named), another("n2", named))
 	r, ok := b.Kinds[0].Reconciler.(*Reconciler)
@@ -129,6 +129,7 @@ func TestARandomHostPortWakesThePodsThatNameIt(t *testing.T) {
 	holder := func(change ...func(*corev1.Pod)) *corev1.Pod {
 		return aPod(append(change, func(p *corev1.Pod) { p.Name, p.UID = "holder", "uid-holder" })...)
 	}
+	started := func(p *corev1.Pod) { p.Status.StartTime = new(metav1.Now()) }
 	asked, has := holder(with80(asks, "true")), holder(with80(asks, "true", chosen, at20000))
 	ended := holder(with80(asks, "true", chosen, at20000), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
 	for name, c := range map[string]struct {
@@ -147,8 +148,17 @@ func TestARandomHostPortWakesThePodsThatNameIt(t *testing.T) {
 		"nothing changes": {func(h handler.EventHandler, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			h.Update(t.Context(), event.UpdateEvent{ObjectOld: has, ObjectNew: has}, q)
 		}, false},
-		"an ordinary pod is deleted": {func(h handler.EventHandler, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		"a pod that names it is deleted": {func(h handler.EventHandler, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			h.Delete(t.Context(), event.DeleteEvent{Object: holder(named)}, q)
+		}, true},
+		"kubelet starts a pod that names it": {func(h handler.EventHandler, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			h.Update(t.Context(), event.UpdateEvent{ObjectOld: holder(named), ObjectNew: holder(named, started)}, q)
+		}, true},
+		"a pod that names it comes": {func(h handler.EventHandler, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			h.Create(t.Context(), event.CreateEvent{Object: holder(named)}, q)
+		}, true},
+		"a pod without ports is deleted": {func(h handler.EventHandler, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			h.Delete(t.Context(), event.DeleteEvent{Object: holder()}, q)
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,14 +15,14 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/addresses/floating/claim"
+	"github.com/weft-network/weft/pkg/addresses/lookup"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/reserved/lookup"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.Selectors.Started(key)
 	defer r.Selectors.Reconciled(key)
 	var pod corev1.Pod
-	err := r.Client.Get(ctx, req.NamespacedName, &pod, client.UnsafeDisableDeepCopy) // it is only read
+	err := r.Client.Get(ctx, req.NamespacedName, &pod)
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err
 	}
@@ -135,7 +135,7 @@ func (r *Reconciler) ensure(ctx context.Context, p request) error {
 // surroundings reads what the decision about a pod needs.
 func (r *Reconciler) surroundings(ctx context.Context, p *request) (s surroundings, err error) {
 	s.zone, s.node = r.Zone, &networkv1alpha1.NodeNetwork{}
-	err = r.Client.Get(ctx, types.NamespacedName{Name: p.node}, s.node, client.UnsafeDisableDeepCopy) // it is only read
+	err = r.Client.Get(ctx, types.NamespacedName{Name: p.node}, s.node)
 	if client.IgnoreNotFound(err) != nil {
 		return s, err
 	}
@@ -168,7 +168,7 @@ func (r *Reconciler) attached(ctx context.Context, generation string) (string, e
 	}
 	var cn networkv1alpha1.ClusterNetwork
 	name := types.NamespacedName{Name: networkv1alpha1.ClusterNetworkName}
-	err := r.Client.Get(ctx, name, &cn, client.UnsafeDisableDeepCopy) // it is only read
+	err := r.Client.Get(ctx, name, &cn)
 	if cn.Spec.AttachmentProvider == networkv1alpha1.AttachmentProviderMultus {
 		return "", nil
 	}

@@ -634,3 +634,23 @@ func TestRecord(t *testing.T) {
 	}
 	b.ExpectSettled("demo", "web")
 }
+
+// A reconciliation whose cache lacks the condition of the one before does not end the condition. The update that brings it reconciles the
+// pod again.
+func TestAConditionIsReadAgain(t *testing.T) {
+	for _, kind := range []corev1.PodConditionType{
+		networkv1alpha1.PodPortReady, networkv1alpha1.PodRequestsGranted, networkv1alpha1.PodHostPortsReady,
+	} {
+		before := aPod()
+		after := before.DeepCopy()
+		after.Status.Conditions = append(after.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, Reason: "Why"})
+		if !portChanged(before, after) || portChanged(after, after.DeepCopy()) {
+			t.Errorf("the update that brings condition %s passes: %t", kind, portChanged(before, after))
+		}
+	}
+	foreign := aPod()
+	foreign.Status.Conditions = append(foreign.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+	if portChanged(aPod(), foreign) {
+		t.Error("a condition of kubelet passes")
+	}
+}

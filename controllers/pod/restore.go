@@ -67,7 +67,7 @@ func (r *Reconciler) restore(ctx context.Context) error {
 		return err
 	}
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &pods); err != nil {
 		return err
 	}
 	exist := map[alloc.Owner]*corev1.Pod{}
@@ -162,7 +162,7 @@ func (r *Reconciler) holdUnreadable(ctx context.Context, port topology.PortAssig
 	}
 	name, uid := types.NamespacedName{Namespace: port.Namespace, Name: port.Name}, port.UID
 	var pod corev1.Pod
-	if err := r.Client.Get(ctx, name, &pod, client.UnsafeDisableDeepCopy); err == nil { // it is only read
+	if err := r.Client.Get(ctx, name, &pod); err == nil {
 		uid = networkv1alpha1.InterfaceUID(&pod)
 	}
 	owner := alloc.PodOwner(name.Namespace, name.Name, uid)
@@ -220,7 +220,7 @@ func (r *Reconciler) restoreLacking(ctx context.Context, pods []corev1.Pod) (ful
 		return nil, nil
 	}
 	var list networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	if err := r.Client.List(ctx, &list); err != nil {
 		return nil, err
 	}
 	full = map[string]bool{}

@@ -14,8 +14,8 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // nextHops returns the routers of a pod's own. A pod with an EgressIP leaves by that. On a node without a gateway router
@@ -43,7 +43,7 @@ func (r *Reconciler) routed() handler.Funcs {
 			if !ok {
 				continue
 			}
-			for _, request := range r.that(ctx, func(namespace, pod labels.Set) (bool, error) {
+			for _, request := range r.podsMatching(ctx, func(namespace, pod labels.Set) (bool, error) {
 				return facts.RouteSelects(e, namespace, pod)
 			}) {
 				q.Add(request)

@@ -18,14 +18,14 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
 // namespace returns the cached metadata of a namespace.
 func (r *Reconciler) namespace(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	namespace := kind.NewNamespace()
-	return namespace, r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace, client.UnsafeDisableDeepCopy) // it is only read
+	return namespace, r.Client.Get(ctx, types.NamespacedName{Name: name}, namespace)
 }
 
 // selection is what selects a pod: its EgressIP, its routers, and the groups and sets of policies.
@@ -41,11 +41,9 @@ func (r *Reconciler) selectedBy(ctx context.Context, pod *corev1.Pod) (by select
 	var all networkv1alpha1.EgressIPList
 	var routes networkv1alpha1.ExternalRouteList
 	var services corev1.ServiceList
-	// they are only read
-	if err := errors.Join(r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy),
-		r.Client.List(ctx, &services, client.InNamespace(pod.Namespace), client.MatchingFields{kind.ServicesLeaving: "true"},
-			client.UnsafeDisableDeepCopy),
-		r.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy)); err != nil {
+	if err := errors.Join(r.Client.List(ctx, &all),
+		r.Client.List(ctx, &services, client.InNamespace(pod.Namespace), client.MatchingFields{kind.ServicesLeaving: "true"}),
+		r.Client.List(ctx, &routes)); err != nil {
 		return by, err
 	}
 	r.state.see(len(all.Items) > 0, len(routes.Items) > 0)
@@ -92,8 +90,7 @@ func (r *Reconciler) selectedIn(ctx context.Context, name string) (all []facts.S
 		return nil, err
 	}
 	var pods corev1.PodList
-	// they are only read
-	if err := r.Client.List(ctx, &pods, client.InNamespace(name), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &pods, client.InNamespace(name)); err != nil {
 		return nil, err
 	}
 	for i := range pods.Items {
@@ -127,20 +124,15 @@ func (r *Reconciler) enqueueSelected(ctx context.Context, q workqueue.TypedRateL
 
 // SelectedBy returns a request for each pod that an EgressIP selects.
 func (r *Reconciler) SelectedBy(ctx context.Context, e *networkv1alpha1.EgressIP) []reconcile.Request {
-	return r.that(ctx, func(namespace, pod labels.Set) (bool, error) { return facts.Selects(e, namespace, pod) })
+	return r.podsMatching(ctx, func(namespace, pod labels.Set) (bool, error) { return facts.Selects(e, namespace, pod) })
 }
 
-// that returns a request for each pod that an EgressIP or ExternalRoute selects, by its labels and its namespace's. If it selects none
-// yet, the labels of a namespace may change that.
-func (r *Reconciler) that(ctx context.Context, selects func(namespace, pod labels.Set) (bool, error)) (requests []reconcile.Request) {
+// podsMatching returns a request for each pod that an EgressIP or ExternalRoute selects, by its labels and its namespace's. If it selects
+// none yet, the labels of a namespace may change that.
+func (r *Reconciler) podsMatching(ctx context.Context, selects func(namespace, pod labels.Set) (bool, error)) []reconcile.Request {
 	r.state.see(true, false)
 	namespaces := map[string]*metav1.PartialObjectMetadata{}
-	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil { // they are only read
-		return nil // the cache returns no errors once it is in sync
-	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+	return kind.RequestsIf(ctx, r.Client, &corev1.PodList{}, func(pod *corev1.Pod) bool {
 		namespace, known := namespaces[pod.Namespace]
 		if !known {
 			if found, err := r.namespace(ctx, pod.Namespace); err == nil {
@@ -149,11 +141,18 @@ func (r *Reconciler) that(ctx context.Context, selects func(namespace, pod label
 			namespaces[pod.Namespace] = namespace
 		}
 		if namespace == nil {
-			continue
+			return false
 		}
-		if selected, err := selects(namespace.Labels, pod.Labels); err == nil && selected && facts.WantsPort(pod) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
-		}
+		selected, err := selects(namespace.Labels, pod.Labels)
+		return err == nil && selected && facts.WantsPort(pod)
+	})
+}
+
+// selectedByService returns a request for each pod that a Service selects, whose address may be the pods' source outside.
+func (r *Reconciler) selectedByService(ctx context.Context, o client.Object) []reconcile.Request {
+	service, ok := o.(*corev1.Service)
+	if !ok || len(service.Spec.Selector) == 0 {
+		return nil
 	}
-	return requests
+	return r.list(ctx, client.InNamespace(service.Namespace), client.MatchingLabels(service.Spec.Selector))
 }

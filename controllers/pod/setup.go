@@ -16,11 +16,12 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/addresses/lookup"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/networks"
-	"github.com/weft-network/weft/pkg/reserved/lookup"
+	"github.com/weft-network/weft/pkg/podcondition"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 const (
@@ -135,16 +136,7 @@ func (r *Reconciler) podsIn(ctx context.Context, o client.Object) []reconcile.Re
 }
 
 func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []reconcile.Request {
-	var pods corev1.PodList
-	// only names are read
-	if err := r.Client.List(ctx, &pods, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil // the cache returns no errors once it is in sync
-	}
-	requests := make([]reconcile.Request, 0, len(pods.Items))
-	for i := range pods.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
-	}
-	return requests
+	return kind.Requests(ctx, r.Client, &corev1.PodList{}, options...)
 }
 
 // portChanged passes updates that change whether or how a pod has a port.
@@ -152,7 +144,19 @@ func portChanged(before, after *corev1.Pod) bool {
 	return facts.WantsPort(before) != facts.WantsPort(after) ||
 		!maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[networkv1alpha1.PodNetworksAnnotation] != after.Annotations[networkv1alpha1.PodNetworksAnnotation] ||
-		requestChanged(before, after)
+		requestChanged(before, after) || reported(before) != reported(after) // a cache that was behind may have hidden a condition
+}
+
+// reported returns what the conditions say that this kind writes.
+func reported(pod *corev1.Pod) (all [3]corev1.PodCondition) {
+	for i, kind := range []corev1.PodConditionType{
+		networkv1alpha1.PodPortReady, networkv1alpha1.PodRequestsGranted, networkv1alpha1.PodHostPortsReady,
+	} {
+		if c := podcondition.Find(pod, kind); c != nil {
+			all[i] = corev1.PodCondition{Status: c.Status, Reason: c.Reason, Message: c.Message}
+		}
+	}
+	return all
 }
 
 func policyChanged(before, after *networkv1alpha1.ClusterNetwork) bool {

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -19,7 +18,7 @@ func (r *Reconciler) addressed(before, after *corev1.Pod) bool {
 		return false
 	}
 	var nn networkv1alpha1.NodeNetwork
-	err := r.Client.Get(context.Background(), types.NamespacedName{Name: after.Spec.NodeName}, &nn, client.UnsafeDisableDeepCopy) // only read
+	err := r.Client.Get(context.Background(), types.NamespacedName{Name: after.Spec.NodeName}, &nn)
 	return err == nil && (r.Zone.Elsewhere(&nn) || len(r.othersThanIts(after)) > 0)
 }
 

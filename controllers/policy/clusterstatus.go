@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
@@ -35,6 +36,9 @@ func (r *Cluster) report(ctx context.Context, policy client.Object, read facts.C
 	case invalid != nil:
 		condition.Status, condition.Reason = metav1.ConditionFalse, networkv1alpha1.ReasonInvalidSpec
 		condition.Message = fmt.Sprintf("a rule that cannot be read accepts nothing, or denies everything: %v", invalid)
+		if len(read.Ingress)+len(read.Egress) == 0 {
+			condition.Message = fmt.Sprintf("no rule is in force: %v", invalid)
+		}
 	}
 	updated := policy.DeepCopyObject().(client.Object)
 	meta.SetStatusCondition(conditionsOf(updated), condition)
@@ -44,6 +48,5 @@ func (r *Cluster) report(ctx context.Context, policy client.Object, read facts.C
 	if condition.Status == metav1.ConditionFalse {
 		r.Events.Eventf(policy, nil, corev1.EventTypeWarning, condition.Reason, "Filter", "%s", condition.Message)
 	}
-	patch := client.MergeFromWithOptions(policy, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, updated, patch))
+	return client.IgnoreNotFound(kind.WriteStatus(ctx, r.Client, policy, updated))
 }

@@ -32,7 +32,7 @@ func (r *Definitions) kind() *kind.Kind {
 	crd.SetGroupVersionKind(customResourceDefinition)
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return r.of(o.GetName()) != nil })
 	return &kind.Kind{
-		Name: "policy-kinds", Reconciler: r, Live: true,
+		Name: "policy-kinds", Reconciler: r, SkipInPlan: true,
 		Watches: []kind.Watch{kind.Of(crd, ours).MetadataOnly()},
 		Built: func(mgr ctrl.Manager, _ controller.Controller) error {
 			r.cache = mgr.GetCache()

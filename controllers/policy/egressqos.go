@@ -24,8 +24,8 @@ import (
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -99,7 +99,7 @@ func ruleSelectsNone(rule int) string {
 func (r *QoS) selectors(ctx context.Context, o client.Object) (all []kind.Selector) {
 	name := types.NamespacedName{Namespace: o.GetNamespace(), Name: networkv1alpha1.EgressQoSName}
 	var qos networkv1alpha1.EgressQoS
-	if name.Namespace == "" || r.Client.Get(ctx, name, &qos, client.UnsafeDisableDeepCopy) != nil { // it is only read
+	if name.Namespace == "" || r.Client.Get(ctx, name, &qos) != nil {
 		return nil
 	}
 	message := ""
@@ -117,7 +117,7 @@ func (r *QoS) selectors(ctx context.Context, o client.Object) (all []kind.Select
 
 func (r *QoS) use(ctx context.Context, qos *networkv1alpha1.EgressQoS) (read facts.EgressQoS, invalid, err error) {
 	var nodes networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &nodes); err != nil {
 		return read, nil, err
 	}
 	read, invalid = facts.ParseEgressQoS(qos, facts.LocalNodes(r.Zone.Own(nodes.Items)))
@@ -128,7 +128,7 @@ func (r *QoS) use(ctx context.Context, qos *networkv1alpha1.EgressQoS) (read fac
 // load reads all EgressQoSes into the selectors.
 func (r *QoS) load(ctx context.Context) error {
 	var all networkv1alpha1.EgressQoSList
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &all); err != nil {
 		return err
 	}
 	for i := range all.Items {
@@ -169,8 +169,7 @@ func (r *QoS) report(ctx context.Context, qos *networkv1alpha1.EgressQoS, invali
 	if condition.Status == metav1.ConditionFalse {
 		r.Events.Eventf(qos, nil, corev1.EventTypeWarning, condition.Reason, "Mark", "%s", condition.Message)
 	}
-	patch := client.MergeFromWithOptions(qos, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, updated, patch))
+	return client.IgnoreNotFound(kind.WriteStatus(ctx, r.Client, qos, updated))
 }
 
 func (r *QoS) kind() *kind.Kind {
@@ -206,13 +205,6 @@ func qosChanged(before, after *networkv1alpha1.EgressQoS) bool {
 }
 
 // all returns a request for each EgressQoS.
-func (r *QoS) all(ctx context.Context, _ client.Object) (all []reconcile.Request) {
-	var list networkv1alpha1.EgressQoSList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache returns no errors once it is in sync
-	}
-	for i := range list.Items {
-		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return all
+func (r *QoS) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return kind.Requests(ctx, r.Client, &networkv1alpha1.EgressQoSList{})
 }

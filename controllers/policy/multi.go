@@ -121,7 +121,7 @@ func networksOf(ctx context.Context, reader client.Reader, policy *cniv1beta1.Mu
 // networkOf returns the Network of a definition, or why it has none.
 func networkOf(ctx context.Context, reader client.Reader, name types.NamespacedName) (network string, why, err error) {
 	var nad nadv1.NetworkAttachmentDefinition
-	if err := reader.Get(ctx, name, &nad, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) { // it is only read
+	if err := reader.Get(ctx, name, &nad); apierrors.IsNotFound(err) {
 		return "", fmt.Errorf("NetworkAttachmentDefinition %s does not exist", name), nil
 	} else if err != nil {
 		return "", nil, err

@@ -14,8 +14,8 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -79,7 +79,7 @@ func (r *Multicast) offered(ctx context.Context) (offered, known bool, err error
 func (r *Multicast) annotated(ctx context.Context) (found []metav1.PartialObjectMetadata, err error) {
 	var all metav1.PartialObjectMetadataList
 	all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &all); err != nil {
 		return nil, err
 	}
 	for i := range all.Items {

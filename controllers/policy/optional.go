@@ -21,7 +21,7 @@ import (
 
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/acllog/annotation"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // OptionalKind is a kind of policies that the API server may not serve.
@@ -153,7 +153,7 @@ func (k OptionalKind) listFrom(ctx context.Context, reader client.Reader, served
 // each visits the policies that are in the cache. visit must not change them.
 func (k OptionalKind) each(ctx context.Context, reader client.Reader, visit func(client.Object) error) error {
 	list := k.list()
-	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, list); err != nil {
 		return err
 	}
 	return meta.EachListItem(list, func(object runtime.Object) error { return visit(object.(client.Object)) })

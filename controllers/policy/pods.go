@@ -57,11 +57,11 @@ func (w world) each(ctx context.Context, selector facts.PodSelector, visit func(
 	}
 	for _, in := range listsOf(selector, namespaces) {
 		var pods corev1.PodList
-		options := []client.ListOption{in, client.MatchingLabelsSelector{Selector: selector.Pods}, client.UnsafeDisableDeepCopy}
+		options := []client.ListOption{in, client.MatchingLabelsSelector{Selector: selector.Pods}}
 		if pair := selection.RequiredLabel(selector); pair != "" {
 			options = append(options, client.MatchingFields{byLabel: pair})
 		}
-		if err := w.List(ctx, &pods, options...); err != nil { // the pods are not changed
+		if err := w.List(ctx, &pods, options...); err != nil {
 			return err
 		}
 		for i := range pods.Items {
@@ -99,7 +99,7 @@ func (w world) namespaces(ctx context.Context, selector facts.PodSelector) (map[
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	if err := w.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // the labels are not changed
+	if err := w.List(ctx, list); err != nil {
 		return nil, err
 	}
 	found := make(map[string]labels.Set, len(list.Items))

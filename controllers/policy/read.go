@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/selection"
@@ -27,7 +26,7 @@ func readPolicy[F any](ctx context.Context, r *Reconciler, key unit.Key, selecto
 		}
 		nodes := func(selector labels.Selector) []netip.Addr {
 			var nodes corev1.NodeList
-			err = errors.Join(err, r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy))
+			err = errors.Join(err, r.Client.List(ctx, &nodes))
 			return facts.AddressesOfNodes(selector, nodes.Items)
 		}
 		read, invalid = parse(numbers, nodes)

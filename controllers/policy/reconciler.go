@@ -17,9 +17,9 @@ import (
 	"github.com/weft-network/weft/pkg/acllog/annotation"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/selection"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -126,7 +126,7 @@ func (r *Reconciler) use(ctx context.Context, policy *networkingv1.NetworkPolicy
 // load reads all policies, for Selectors.Load.
 func (r *Reconciler) load(ctx context.Context) error {
 	var policies networkingv1.NetworkPolicyList
-	if err := r.Client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &policies); err != nil {
 		return err
 	}
 	for i := range policies.Items {

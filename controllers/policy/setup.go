@@ -12,8 +12,8 @@ import (
 
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/acllog/annotation"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 // workers is how many policies or sets are reconciled concurrently. Each waits for its transaction, and all that wait
@@ -64,13 +64,6 @@ func (r *Reconciler) sets(name string) *kind.Kind {
 }
 
 // policiesIn returns a request for each policy of a namespace.
-func (r *Reconciler) policiesIn(ctx context.Context, namespace client.Object) (all []reconcile.Request) {
-	var list networkingv1.NetworkPolicyList
-	if err := r.Client.List(ctx, &list, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache returns no errors once it is in sync
-	}
-	for i := range list.Items {
-		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return all
+func (r *Reconciler) policiesIn(ctx context.Context, namespace client.Object) []reconcile.Request {
+	return kind.Requests(ctx, r.Client, &networkingv1.NetworkPolicyList{}, client.InNamespace(namespace.GetName()))
 }

@@ -6,16 +6,20 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/weft-network/weft/pkg/addressapi"
-	"github.com/weft-network/weft/pkg/metrics"
-	"github.com/weft-network/weft/pkg/options"
-	"github.com/weft-network/weft/pkg/version"
+	"github.com/weft-network/weft/pkg/process/logging"
+	"github.com/weft-network/weft/pkg/process/metrics"
+	"github.com/weft-network/weft/pkg/process/options"
+	"github.com/weft-network/weft/pkg/process/version"
+	"github.com/weft-network/weft/pkg/servers/addressapi"
 )
 
 // API is "weft api". It serves the HTTPS API of pools and addresses. It returns at a signal, or with the error that ends it.
 func API(args []string) error {
 	o, err := options.ParseAPI(args)
 	if err != nil {
+		return err
+	}
+	if err := logging.Start(o.Log); err != nil {
 		return err
 	}
 	ctrl.Log.Info("starting API of addresses", "version", version.String())

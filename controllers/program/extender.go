@@ -5,9 +5,10 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/weft-network/weft/pkg/extender"
-	"github.com/weft-network/weft/pkg/options"
-	"github.com/weft-network/weft/pkg/version"
+	"github.com/weft-network/weft/pkg/process/logging"
+	"github.com/weft-network/weft/pkg/process/options"
+	"github.com/weft-network/weft/pkg/process/version"
+	"github.com/weft-network/weft/pkg/servers/extender"
 )
 
 // Extender is "weft extender". It answers kube-schedulers about pods that request floating IPs. It returns at a signal,
@@ -15,6 +16,9 @@ import (
 func Extender(args []string) error {
 	o, err := options.ParseExtender(args)
 	if err != nil {
+		return err
+	}
+	if err := logging.Start(o.Log); err != nil {
 		return err
 	}
 	ctrl.Log.Info("starting extender", "version", version.String())

@@ -16,9 +16,10 @@ import (
 	"github.com/weft-network/weft/controllers/operand"
 	"github.com/weft-network/weft/pkg/install/programs"
 	"github.com/weft-network/weft/pkg/install/render"
-	"github.com/weft-network/weft/pkg/leadership"
-	"github.com/weft-network/weft/pkg/options"
-	"github.com/weft-network/weft/pkg/version"
+	"github.com/weft-network/weft/pkg/process/leadership"
+	"github.com/weft-network/weft/pkg/process/logging"
+	"github.com/weft-network/weft/pkg/process/options"
+	"github.com/weft-network/weft/pkg/process/version"
 )
 
 // operandsContainer is the name of this program's container in its pod.
@@ -28,6 +29,9 @@ const operandsContainer = "operands"
 func Operands(args []string) error {
 	o, err := options.ParseOperands(args)
 	if err != nil {
+		return err
+	}
+	if err := logging.Start(o.Log); err != nil {
 		return err
 	}
 	ctrl.Log.Info("starting operands", "version", version.String())

@@ -10,18 +10,22 @@ import (
 	"github.com/weft-network/weft/controllers/campaign"
 	"github.com/weft-network/weft/controllers/egressip"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/leadership"
-	"github.com/weft-network/weft/pkg/metrics"
-	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
-	"github.com/weft-network/weft/pkg/version"
+	"github.com/weft-network/weft/pkg/process/leadership"
+	"github.com/weft-network/weft/pkg/process/logging"
+	"github.com/weft-network/weft/pkg/process/metrics"
+	"github.com/weft-network/weft/pkg/process/options"
+	"github.com/weft-network/weft/pkg/process/version"
 )
 
 // Operator is "weft", the operator of the network. It returns at a signal, or when the process must exit.
 func Operator(args []string) error {
 	o, err := options.ParseOperator(args)
 	if err != nil {
+		return err
+	}
+	if err := logging.Start(o.Log); err != nil {
 		return err
 	}
 	ctrl.Log.Info("starting", "version", version.String())

@@ -11,9 +11,10 @@ import (
 
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/pkg/install/rollout"
-	"github.com/weft-network/weft/pkg/options"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/version"
+	"github.com/weft-network/weft/pkg/process/logging"
+	"github.com/weft-network/weft/pkg/process/options"
+	"github.com/weft-network/weft/pkg/process/version"
 )
 
 // terminationLog is the file that kubelet copies into the pod's status when the container has ended.
@@ -24,6 +25,9 @@ const terminationLog = "/dev/termination-log"
 func Preflight(args []string) error {
 	o, err := options.ParseOperator(args)
 	if err != nil {
+		return err
+	}
+	if err := logging.Start(o.Log); err != nil {
 		return err
 	}
 	changes, rows, err := preflight(o)

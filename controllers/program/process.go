@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/weft-network/weft/pkg/leadership"
+	"github.com/weft-network/weft/pkg/process/leadership"
 )
 
 // leaseIf returns nil if there is certainly one process.

@@ -7,7 +7,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/weft-network/weft/pkg/balance"
+	"github.com/weft-network/weft/pkg/addresses/balance"
 )
 
 // latency measures how long a change of endpoints takes from its cause, such as a pod that becomes ready or ends,

@@ -17,11 +17,11 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/balance"
+	"github.com/weft-network/weft/pkg/addresses/balance"
+	"github.com/weft-network/weft/pkg/addresses/lookup"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/health"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/reserved/lookup"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -99,8 +99,8 @@ func (r *Reconciler) nodes(ctx context.Context, service *corev1.Service, endpoin
 	}
 	var nodes corev1.NodeList
 	var networks networkv1alpha1.NodeNetworkList
-	if err := errors.Join(r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy),
-		r.Client.List(ctx, &networks, client.UnsafeDisableDeepCopy)); err != nil {
+	if err := errors.Join(r.Client.List(ctx, &nodes),
+		r.Client.List(ctx, &networks)); err != nil {
 		return nil, err
 	}
 	return facts.ServiceNodes(service, nodes.Items, r.Zone.Own(networks.Items)), nil

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/health"
 )
 
@@ -34,10 +35,7 @@ func (r *Reconciler) reportLacks(ctx context.Context, service *corev1.Service, l
 	}
 	patched := service.DeepCopy()
 	meta.SetStatusCondition(&patched.Status.Conditions, want)
-	// A merge patch replaces the list. With the resource version it fails if another program has written a condition
-	// meanwhile.
-	patch := client.MergeFromWithOptions(service, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, patch))
+	return client.IgnoreNotFound(kind.WriteStatus(ctx, r.Client, service, patched))
 }
 
 // addressesReady returns the condition ServiceAddressesReady.

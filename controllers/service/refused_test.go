@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestEachReservedPortIsNamed is about a Service that requests many reserved ports: its condition names all of them.
@@ -19,5 +21,16 @@ func TestEachReservedPortIsNamed(t *testing.T) {
 		if !strings.Contains(message, text) {
 			t.Fatalf("%q lacks %q", message, text)
 		}
+	}
+}
+
+// A reconciliation whose cache lacks the condition of the one before does not end the condition. The update that brings it reconciles the
+// Service again.
+func TestAConditionIsReadAgain(t *testing.T) {
+	before := &corev1.Service{}
+	after := before.DeepCopy()
+	after.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ServiceAddressesReady, Status: metav1.ConditionFalse, Reason: "Why"}}
+	if !serviceChanged(before, after) || serviceChanged(after, after.DeepCopy()) {
+		t.Errorf("the update that brings the condition passes: %t", serviceChanged(before, after))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -14,11 +15,11 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/balance"
+	"github.com/weft-network/weft/pkg/addresses/balance"
+	"github.com/weft-network/weft/pkg/addresses/lookup"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/reserved/lookup"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 )
 
 const (
@@ -114,7 +115,7 @@ func serviceOf(_ context.Context, slice client.Object) (requests []reconcile.Req
 func (r *Reconciler) PerNode(ctx context.Context, _ client.Object) []reconcile.Request {
 	requests := r.reader().Request(ctx, client.MatchingFields{ByNodes: "true"})
 	var hinted discoveryv1.EndpointSliceList
-	if err := r.Client.List(ctx, &hinted, client.MatchingFields{ByHints: "true"}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &hinted, client.MatchingFields{ByHints: "true"}); err != nil {
 		return requests // the cache returns no errors once it is in sync
 	}
 	for i := range hinted.Items {
@@ -139,5 +140,14 @@ func networkChanged(before, after *networkv1alpha1.NodeNetwork) bool {
 func serviceChanged(before, after *corev1.Service) bool {
 	return facts.Balanced(before) != facts.Balanced(after) ||
 		!maps.Equal(before.Annotations, after.Annotations) || !equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
-		!equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer)
+		!equality.Semantic.DeepEqual(before.Status.LoadBalancer, after.Status.LoadBalancer) ||
+		reported(before) != reported(after) // a cache that was behind may have hidden it
+}
+
+// reported returns what the condition ServiceAddressesReady says.
+func reported(s *corev1.Service) (says [3]string) {
+	if c := meta.FindStatusCondition(s.Status.Conditions, networkv1alpha1.ServiceAddressesReady); c != nil {
+		says = [3]string{string(c.Status), c.Reason, c.Message}
+	}
+	return says
 }

@@ -19,8 +19,8 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -47,7 +47,13 @@ type Reconciler struct {
 	Triggers *trigger.Set
 	// Kinds are this version's kinds by name. Rows of other kinds are kept.
 	Kinds map[string]*kind.Kind
+
+	doubted map[string]time.Time // by kind: since when more owners are gone than is likely
 }
+
+// doubt is how long the rows of unlikely many vanished owners are kept: an administrator may be about to restore the API server's
+// database. Rows that stayed longer would hold the addresses of their owners against new objects.
+const doubt = 10 * time.Minute
 
 // recheck is how long the sweep leaves an owner alone that the API server has and the cache lacks. Usually the cache
 // has it within milliseconds, and the event reconciles it.
@@ -75,7 +81,7 @@ func Kind(env *kind.Env, kinds []*kind.Kind) *kind.Kind {
 	for _, k := range kinds {
 		r.Kinds[k.Name] = k
 	}
-	return &kind.Kind{Name: Name, Reconciler: r, Live: true, Watches: []kind.Watch{
+	return &kind.Kind{Name: Name, Reconciler: r, SkipInPlan: true, Watches: []kind.Watch{
 		// Rows found without a ClusterNetwork were kept.
 		kind.Of(&networkv1alpha1.ClusterNetwork{}, predicate.Funcs{
 			UpdateFunc: func(event.UpdateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }}),
@@ -102,7 +108,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		result.RequeueAfter = recheck
 	}
 	for kind, keys := range vanished {
-		if reason := keep(kind, len(keys), count(owners, kind), r.Kinds[kind] != nil); reason != "" {
+		reason, again := r.keep(kind, len(keys), count(owners, kind))
+		if again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
+			result.RequeueAfter = again
+		}
+		if reason != "" {
 			r.Events.Eventf(&cn, nil, corev1.EventTypeWarning, "RowsKept", "Sweep",
 				"rows of %d %s units whose owner is gone are kept: %s", len(keys), kind, reason)
 			continue
@@ -136,16 +146,30 @@ func (r *Reconciler) dismiss(ctx context.Context, owners map[unit.Key]int) error
 	return nil
 }
 
-// keep returns why the rows of vanished owners must stay, or "".
-func keep(kind string, vanished, total int, served bool) string {
-	switch {
-	case !served:
-		return "this version of Weft does not have the kind"
-	// kubelet kills a pod that the API server does not have anyway, so that its port can always be removed.
-	case kind != topology.KindPod && vanished > max(20, total/10):
-		return fmt.Sprintf("%d of %d are too many to be right", vanished, total)
+// keep returns why the rows of vanished owners must stay, or "". again is when to judge them again; 0: when something changes.
+func (r *Reconciler) keep(kind string, vanished, total int) (reason string, again time.Duration) {
+	if r.Kinds[kind] == nil {
+		return "this version of Weft does not have the kind", 0
 	}
-	return ""
+	// kubelet kills a pod that the API server does not have anyway, so that its port can always be removed. The API server gives the
+	// addresses of a Service that it does not have to others, whose clients the former Service's pods would serve.
+	if kind == topology.KindPod || kind == topology.KindService || vanished <= max(20, total/10) {
+		delete(r.doubted, kind)
+		return "", 0
+	}
+	if r.doubted == nil {
+		r.doubted = map[string]time.Time{}
+	}
+	if r.doubted[kind].IsZero() {
+		r.doubted[kind] = time.Now()
+	}
+	left := doubt - time.Since(r.doubted[kind])
+	if left <= 0 {
+		delete(r.doubted, kind)
+		return "", 0
+	}
+	return fmt.Sprintf("%d of %d are too many to be right; if they do not return, they are removed in %s",
+		vanished, total, left.Round(time.Second)), left
 }
 
 // vanished lists by kind the owners that neither the cache nor the API server has, and enqueues the owners that the
@@ -211,7 +235,7 @@ func (b blanks) of(k *kind.Kind) client.Object {
 func (r *Reconciler) find(ctx context.Context, k *kind.Kind, name types.NamespacedName, blank blanks) (presence, error) {
 	if !k.Optional {
 		// Only its existence matters, and copies of all objects would be much of a start.
-		if exists, err := has(ctx, r.Client, blank.of(k), name, client.UnsafeDisableDeepCopy); exists || err != nil {
+		if exists, err := has(ctx, r.Client, blank.of(k), name); exists || err != nil {
 			return cached, err
 		}
 	}

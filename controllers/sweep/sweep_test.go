@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,8 +21,8 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -118,13 +120,16 @@ func TestReconcile(t *testing.T) {
 		},
 		"too many nodes at once": {
 			rows: rows{owners: many(topology.KindNode, 21)}, cached: []client.Object{theNetwork},
-			event: "rows of 21 node units whose owner is gone are kept: 21 of 21 are too many",
+			event: "rows of 21 node units whose owner is gone are kept: 21 of 21 are too many", lags: true,
 		},
 		"so many nodes may go": {
 			rows: rows{owners: many(topology.KindNode, 20)}, cached: []client.Object{theNetwork}, count: 20,
 		},
 		"pods have no limit": {
 			rows: rows{owners: many(topology.KindPod, 300)}, cached: []client.Object{theNetwork}, count: 300,
+		},
+		"Services have no limit": {
+			rows: rows{owners: many(topology.KindService, 300)}, cached: []client.Object{theNetwork}, count: 300,
 		},
 		"a kind of another version": {
 			rows: rows{owners: map[unit.Key]int{"later/x": 1}}, cached: []client.Object{theNetwork},
@@ -201,6 +206,29 @@ func TestReconcile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Rows of unlikely many vanished owners go after a while.
+func TestManyVanishedOwnersAreBelievedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		triggers := &trigger.Set{}
+		r := &Reconciler{Client: clientOf(t, interceptor.Funcs{}, theNetwork), Live: clientOf(t, interceptor.Funcs{}),
+			Database: rows{owners: many(topology.KindNode, 21)}, Events: events.NewFakeRecorder(10), Triggers: triggers, Kinds: kinds(),
+			Awaited: func() []unit.Key { return nil }}
+		for _, step := range []struct {
+			after time.Duration
+			want  int
+		}{{0, 0}, {doubt - time.Second, 0}, {time.Second, 21}} {
+			time.Sleep(step.after)
+			result, err := r.Reconcile(t.Context(), ctrl.Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(enqueued(triggers)); got != step.want || (result.RequeueAfter > 0) == (step.want > 0) {
+				t.Errorf("%d enqueued, want %d; again after %s", got, step.want, result.RequeueAfter)
+			}
+		}
+	})
 }
 
 // An API server that does not respond is no proof that an owner is gone.

@@ -27,8 +27,8 @@ import (
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovndb"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/pkg/topology"
-	"github.com/weft-network/weft/pkg/trigger"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -153,7 +153,7 @@ func (r *Nodes) claimedTwice(ctx context.Context, nn *networkv1alpha1.NodeNetwor
 // claiming lists the nodes that report a chassis or a tunnel end.
 func (r *Nodes) claiming(ctx context.Context, claim string) ([]networkv1alpha1.NodeNetwork, error) {
 	var list networkv1alpha1.NodeNetworkList
-	err := r.Client.List(ctx, &list, client.MatchingFields{byTunnel: claim}, client.UnsafeDisableDeepCopy) // only names are read
+	err := r.Client.List(ctx, &list, client.MatchingFields{byTunnel: claim})
 	return list.Items, err
 }
 
@@ -206,15 +206,8 @@ func (r *Nodes) rivals() handler.Funcs {
 }
 
 // all returns a request for each node.
-func (r *Nodes) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
-	var nodes networkv1alpha1.NodeNetworkList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // only names are read
-		return nil // the cache returns no errors once it is in sync
-	}
-	for i := range nodes.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: nodes.Items[i].Name}})
-	}
-	return requests
+func (r *Nodes) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return kind.Requests(ctx, r.Client, &networkv1alpha1.NodeNetworkList{})
 }
 
 // networkChanged passes changes of the zones, and of the networks that are in force.

@@ -78,7 +78,7 @@ func TestTheSwitchBetweenZones(t *testing.T) {
 		network *networkv1alpha1.ClusterNetwork
 		want    []string
 	}{
-		"the part without a name":        {"", zoned("east", "west"), first},
+		"the default zone":               {"", zoned("east", "west"), first},
 		"the second zone":                {"west", zoned("east", "west"), third},
 		"without zones":                  {"", zoned(), nil},
 		"a zone that has left":           {"east", zoned(), nil},
@@ -137,7 +137,7 @@ func TestANodeBetweenZones(t *testing.T) {
 		"here":                       {"", "", zones, nil, here},
 		"in the operator's own zone": {"east", "east", zones, nil, here},
 		"elsewhere":                  {"", "east", zones, nil, away},
-		"in the part without a name": {"east", "", zones, nil, away},
+		"in the default zone":        {"east", "", zones, nil, away},
 		"without zones":              {"", "", nil, nil, nil},
 		"without a chassis":          {"", "east", zones, func(nn *nodeNetwork) { nn.Status.Chassis = "" }, nil},
 		"without a tunnel":           {"", "east", zones, func(nn *nodeNetwork) { nn.Status.EncapIP = "" }, nil},

@@ -40,7 +40,6 @@ import (
 	"github.com/weft-network/weft/pkg/agent/cniserver"
 	"github.com/weft-network/weft/pkg/agent/daemon"
 	"github.com/weft-network/weft/pkg/agent/desired"
-	"github.com/weft-network/weft/pkg/agent/further"
 	"github.com/weft-network/weft/pkg/agent/gateway"
 	"github.com/weft-network/weft/pkg/agent/hostnet"
 	"github.com/weft-network/weft/pkg/agent/hostports"
@@ -55,6 +54,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/policylog"
 	"github.com/weft-network/weft/pkg/agent/prober"
 	"github.com/weft-network/weft/pkg/agent/repairs"
+	"github.com/weft-network/weft/pkg/agent/secondary"
 	"github.com/weft-network/weft/pkg/agent/toobig"
 	"github.com/weft-network/weft/pkg/agent/wildcards"
 	"github.com/weft-network/weft/pkg/cni"
@@ -64,7 +64,7 @@ import (
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/openvswitch"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 const (
@@ -205,25 +205,25 @@ func newAgent(ctx context.Context, mgr ctrl.Manager, o Options) *agent {
 	}, nil)
 	a.attachments = &attach.Attachments{
 		Engine: a.ovs, Bridge: func() (string, bool) { return node.Bridge(a.ovs) }, Tombstones: tombstone.Beside(o.Socket),
-		Copies: attach.CopiesBeside(o.Socket),
+		Copies: attach.CopiesBeside(o.Socket), Uncopied: a.changed,
 	}
 	return a
 }
 
-// makeNetworks makes what attaches further networks to pods.
-func (a *agent) makeNetworks(recorder events.EventRecorder, turns *cniserver.Turns, h *attach.Handler) *further.Networks {
+// makeNetworks makes what attaches secondary networks to pods.
+func (a *agent) makeNetworks(recorder events.EventRecorder, turns *cniserver.Turns, h *attach.Handler) *secondary.Networks {
 	o := a.options
-	networks := further.New(a.running, further.Options{API: podapi.Uncached(a.mgr), Ports: h, Attachments: a.attachments,
+	networks := secondary.New(a.running, secondary.Options{API: podapi.Uncached(a.mgr), Ports: h, Attachments: a.attachments,
 		Bindings: a.bindings, Turns: turns,
 		Events: recorder, MTU: a.state.MTU, Log: ctrl.Log.WithName("networks")})
 	if o.Delegates {
-		networks.Delegates = &further.Delegates{State: filepath.Join(o.State, "networks"),
+		networks.Delegates = &secondary.Delegates{State: filepath.Join(o.State, "networks"),
 			BinDirs: []string{o.BinDir}, ConfDir: o.ConfDir, Root: o.Root}
 		if o.PodResources != "" {
 			networks.Delegates.Devices = kubelet.New(filepath.Join(o.Root, o.PodResources)).Devices
 		}
 	}
-	h.Further, h.Collector.Further = networks, networks
+	h.Secondary, h.Collector.Secondary = networks, networks
 	return networks
 }
 

@@ -3,10 +3,13 @@ package agent_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -134,4 +137,33 @@ func TestStatusWhileAnAgentIsReplaced(t *testing.T) {
 			t.Errorf("the first STATUS: %v", err)
 		}
 	}
+}
+
+// A pod does not start without a copy of its record. While no copy can be written, the node is not ready for pods, and the condition and
+// the pod's event have the reason.
+func TestTheCopiesHaveNoSpace(t *testing.T) {
+	n := readyNode(t)
+	folder := filepath.Join(filepath.Dir(n.socket()), "attachments")
+	n.must(os.MkdirAll(folder, 0o700))
+	n.must(unix.Mount("tmpfs", folder, "tmpfs", 0, "size=4k,nr_inodes=1"))
+	full := true
+	end := func() {
+		if full {
+			n.must(unix.Unmount(folder, 0))
+		}
+		full = false
+	}
+	t.Cleanup(end)
+	web := n.newPod("web", 5)
+	n.givePort(web)
+	answers, _ := n.startAdd(web)
+	if a := <-answers; a.err == nil || !strings.Contains(a.err.Error(), "no space left on device (stage link, of weft-agent,") {
+		t.Errorf("ADD: %v", a.err)
+	}
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionFalse)
+	n.awaitMessage(networkv1alpha1.ConditionCNIReady, "copy of the record: ")
+	end()
+	n.awaitCondition(networkv1alpha1.ConditionReady, metav1.ConditionTrue)
+	n.add(web)
+	n.wantTraffic(web)
 }

@@ -78,7 +78,7 @@ var known = map[string]key{
 
 // internal are annotations that only Weft writes, on its own workloads, their pods and the namespaces of its checks.
 var internal = []string{"node", "clusters", "former-clusters", "members", "applied", "revision", "shape", "restarted", "northd",
-	"check-until"}
+	"check-until", "settings"}
 
 // labels are labels of Weft. An annotation of such a key is a mistake.
 var labels = []string{networkv1alpha1.EgressAssignableLabel, networkv1alpha1.ReservedLabel}

@@ -43,7 +43,7 @@ func TestFindings(t *testing.T) {
 			[]string{"is a label, not an annotation"}},
 		"a policy": {"Pod", map[string]string{networkv1alpha1.IPPoolAnnotation: "a", networkv1alpha1.ReleasePolicyAnnotation: "Nevr"},
 			[]string{`"Nevr"`}},
-		"of our own workload": {"Pod", map[string]string{"network.weft.dev/revision": "1"}, nil},
+		"of our own workload": {"Pod", map[string]string{"network.weft.dev/revision": "1", "network.weft.dev/settings": "a"}, nil},
 		"two, sorted": {"Pod", map[string]string{"weft.dev/b": "", "network.weft.dev/requested-ip": ""},
 			[]string{"mean network.weft.dev/requested-ips?", "no annotation weft.dev/b"}},
 	} {

@@ -3,6 +3,7 @@ package bgp
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -29,6 +30,7 @@ type Advertisement struct {
 	prefixes map[netip.Prefix]bool
 	nodes    map[string]bool
 	missing  []string // "ADDRESS: WHY", or "FIELD: WHY"
+	unknown  bool     // the spec names an object that does not exist
 }
 
 // Compute decides what each node announces. An error is that of World's functions.
@@ -57,13 +59,77 @@ func Compute(w World) (Result, error) {
 			return result, err
 		}
 	}
+	held, unknown := false, result.hasUnknown()
 	for _, n := range nodes {
 		result.Nodes[n.name] = t.of(n, result.Advertisements)
+		if unknown && n.hold(result.Nodes[n.name], w.inUse(n, addresses)) {
+			held = true
+		}
 	}
 	for _, found := range result.Advertisements {
 		found.sum()
+		if held && found.unknown {
+			found.Message += "; the routes that nodes announce stay until the names are right"
+		}
 	}
 	return result, nil
+}
+
+// hasUnknown reports whether an advertisement names an object that does not exist.
+func (r Result) hasUnknown() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(r.Advertisements)), func(a *Advertisement) bool { return a.unknown })
+}
+
+// inUse lists what a node may announce at all, sorted: addresses of load balancers that it serves, egress IPs that it carries, and its pod
+// subnets.
+func (w World) inUse(n *node, addresses []*address) (all []netip.Prefix) {
+	for _, of := range addresses {
+		if n.serves && !n.excluded && of.pool.Nodes.Matches(n.labels) && (of.local == nil || of.local[n.name]) {
+			all = append(all, netip.PrefixFrom(of.Addr, of.BitLen()))
+		}
+	}
+	for i := range w.EgressIPs {
+		for _, item := range w.EgressIPs[i].Status.Items {
+			if a, err := item.EgressIP.Addr(); err == nil && item.Node == n.name {
+				all = append(all, netip.PrefixFrom(a, a.BitLen()))
+			}
+		}
+	}
+	all = append(all, n.subnets...)
+	slices.SortFunc(all, comparePrefixes)
+	return all
+}
+
+// contains reports whether a prefix contains one of others, which are sorted.
+func contains(prefix netip.Prefix, others []netip.Prefix) bool {
+	at, _ := slices.BinarySearchFunc(others, prefix, comparePrefixes)
+	return at < len(others) && prefix.Contains(others[at].Addr())
+}
+
+// hold adds the routes that the node announces so far, of prefixes with something in use. While an advertisement has a wrong name, they
+// may be its routes: a wrong word withdraws none.
+func (n *node) hold(spec *networkv1alpha1.NodeBGP, inUse []netip.Prefix) (held bool) {
+	if spec == nil {
+		return false
+	}
+	now := map[string]bool{}
+	for i := range spec.Routes {
+		now[spec.Routes[i].Prefix] = true
+	}
+	for _, former := range n.announced {
+		prefix, err := netip.ParsePrefix(former.Prefix)
+		if err != nil || now[former.Prefix] || len(spec.Routes) >= networkv1alpha1.MaxNodeBGPRoutes || !contains(prefix, inUse) {
+			continue
+		}
+		had := len(former.Peers)
+		former.Peers = slices.DeleteFunc(slices.Clone(former.Peers), func(name string) bool {
+			return !slices.ContainsFunc(n.peers, func(p networkv1alpha1.NodeBGPPeer) bool { return p.Name == name })
+		})
+		if had == 0 || len(former.Peers) > 0 { // without names, all peers get it
+			spec.Routes, held = append(spec.Routes, former), true
+		}
+	}
+	return held
 }
 
 // target is a node that announces routes of an advertisement, and the peers that get them.
@@ -93,6 +159,7 @@ func (w World) unknown(a advertisement) (unknown []string) {
 // advertise enters the routes of an advertisement into the table.
 func (w World) advertise(a advertisement, nodes []*node, addresses []*address, t table, found *Advertisement) error {
 	found.missing = w.unknown(a)
+	found.unknown = len(found.missing) > 0
 	var targets []target
 	for _, n := range nodes {
 		if peers := a.peersOf(n); len(peers) > 0 {
@@ -258,10 +325,22 @@ func (t table) of(n *node, advertisements map[string]*Advertisement) *networkv1a
 	for prefix := range t[n.name] {
 		prefixes = append(prefixes, prefix)
 	}
-	slices.SortFunc(prefixes, func(a, b netip.Prefix) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
-	})
-	for _, prefix := range prefixes {
+	slices.SortFunc(prefixes, comparePrefixes)
+	order := make(map[string]int, len(prefixes))
+	var announced, fresh []netip.Prefix
+	had := make(map[string]bool, len(n.announced))
+	for i := range n.announced {
+		had[n.announced[i].Prefix] = true
+	}
+	for i, prefix := range prefixes {
+		order[prefix.String()] = i
+		if had[prefix.String()] {
+			announced = append(announced, prefix)
+		} else {
+			fresh = append(fresh, prefix)
+		}
+	}
+	for _, prefix := range slices.Concat(announced, fresh) { // a new route displaces none that clients use
 		routes := group(prefix, t[n.name][prefix], len(n.peers))
 		if len(spec.Routes)+len(routes) > networkv1alpha1.MaxNodeBGPRoutes {
 			for _, found := range advertisements {
@@ -275,7 +354,14 @@ func (t table) of(n *node, advertisements map[string]*Advertisement) *networkv1a
 		}
 		spec.Routes = append(spec.Routes, routes...)
 	}
+	slices.SortStableFunc(spec.Routes, func(a, b networkv1alpha1.NodeBGPRoute) int {
+		return cmp.Compare(order[a.Prefix], order[b.Prefix])
+	})
 	return spec
+}
+
+func comparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }
 
 // group returns a route for each set of peers that get a prefix with the same attributes. Without names, all peers get it.

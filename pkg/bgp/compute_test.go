@@ -3,6 +3,7 @@ package bgp
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -330,5 +331,92 @@ func TestTooManyRoutes(t *testing.T) {
 	}
 	if a := result.Advertisements["all"]; a.Reason != networkv1alpha1.ReasonTooManyRoutes {
 		t.Errorf("%s: %s", a.Reason, a.Message)
+	}
+}
+
+// A name that no object has, of a pool or of a peer, withdraws no route. A Service that is deleted meanwhile still takes its route along,
+// and a peer that does not exist any more gets none.
+func TestAWrongNameWithdrawsNothing(t *testing.T) {
+	for name, change := range map[string]func(*networkv1alpha1.BGPAdvertisementSpec){
+		"a pool": func(s *networkv1alpha1.BGPAdvertisementSpec) { s.LoadBalancers.Pools = []string{"egde"} },
+		"a peer": func(s *networkv1alpha1.BGPAdvertisementSpec) { s.Peers = []string{"rakc"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := aWorld()
+			w.Services = append(w.Services, aService("later", "198.51.100.9"))
+			compute := func() Result {
+				result, err := Compute(*w)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range w.Networks {
+					w.Networks[i].Spec.BGP = result.Nodes[w.Networks[i].Name]
+				}
+				return result
+			}
+			good := compute()
+			if len(good.Nodes["n1"].Routes) < 3 {
+				t.Fatalf("routes %+v", good.Nodes["n1"].Routes)
+			}
+			change(&w.Advertisements[0].Spec)
+			for range 2 {
+				held := compute()
+				if !reflect.DeepEqual(held.Nodes, good.Nodes) {
+					t.Errorf("n1 announces %+v, want %+v", held.Nodes["n1"].Routes, good.Nodes["n1"].Routes)
+				}
+				if a := held.Advertisements["all"]; !strings.Contains(a.Message, "stay until the names are right") {
+					t.Errorf("%s: %s", a.Reason, a.Message)
+				}
+			}
+			w.Nodes[0].Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
+			if left := compute().Nodes["n1"].Routes; len(left) > 0 {
+				t.Errorf("a node that must announce nothing: %+v", left)
+			}
+			w.Nodes[0].Labels = nil
+			for i := range w.Networks {
+				w.Networks[i].Spec.BGP = good.Nodes[w.Networks[i].Name]
+			}
+			w.Services = w.Services[:1]
+			if left := compute().Nodes["n1"].Routes; len(left) != len(good.Nodes["n1"].Routes)-1 {
+				t.Errorf("after a Service was deleted: %+v", left)
+			}
+			w.Peers[0].Name = "gone"
+			if left := compute().Nodes["n1"]; left != nil && slices.ContainsFunc(left.Routes, func(r networkv1alpha1.NodeBGPRoute) bool {
+				return slices.Contains(r.Peers, "rack")
+			}) {
+				t.Errorf("routes for a peer that does not exist: %+v", left.Routes)
+			}
+		})
+	}
+}
+
+// Beyond the limit, new routes wait. They displace none that the node announces, whatever their addresses are.
+func TestTooManyRoutesDisplaceNone(t *testing.T) {
+	w := aWorld()
+	w.Pools[0].Spec.Addresses = []networkv1alpha1.LoadBalancerRange{"10.0.0.0/8"}
+	w.Services = []corev1.Service{aService("web", "10.200.0.1")}
+	first, err := Compute(*w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range w.Networks {
+		w.Networks[i].Spec.BGP = first.Nodes[w.Networks[i].Name]
+	}
+	for i := range networkv1alpha1.MaxNodeBGPRoutes {
+		w.Services = append(w.Services, aService(fmt.Sprint("s", i), fmt.Sprintf("10.0.%d.%d", i/256, i%256)))
+	}
+	second, err := Compute(*w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes := second.Nodes["n1"].Routes
+	if len(routes) != networkv1alpha1.MaxNodeBGPRoutes || routes[len(routes)-1].Prefix != "10.200.0.1/32" {
+		t.Errorf("%d routes, the last is %+v", len(routes), routes[len(routes)-1])
+	}
+	for i := range w.Networks {
+		w.Networks[i].Spec.BGP = second.Nodes[w.Networks[i].Name]
+	}
+	if third, err := Compute(*w); err != nil || !reflect.DeepEqual(third.Nodes, second.Nodes) {
+		t.Errorf("the routes change once more: %v", err)
 	}
 }

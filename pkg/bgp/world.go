@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 // World has the objects that decide what nodes announce. Compute only reads them.
@@ -41,6 +41,8 @@ type node struct {
 	// none of them. A node that is not preferred announces them only if no preferred node can.
 	serves, excluded, preferred bool
 	peers                       []networkv1alpha1.NodeBGPPeer
+	// announced are the routes that the node announces so far.
+	announced []networkv1alpha1.NodeBGPRoute
 }
 
 // nextHop returns the node's address of a family, or the zero Addr.
@@ -69,7 +71,11 @@ func (w World) nodes() (found []*node) {
 		if err != nil {
 			continue // its own controller reports the error
 		}
-		found = append(found, nodeOf(object, gateway))
+		n := nodeOf(object, gateway)
+		if nn.Spec.BGP != nil {
+			n.announced = nn.Spec.BGP.Routes
+		}
+		found = append(found, n)
 	}
 	slices.SortFunc(found, func(a, b *node) int { return cmp.Compare(a.name, b.name) })
 	return found
@@ -82,8 +88,8 @@ const reservedIDs = 240
 func nodeOf(object *corev1.Node, gateway facts.Gateway) *node {
 	n := &node{name: object.Name, labels: object.Labels, subnets: gateway.Node.Subnets,
 		serves:    gateway.HasRouter() || gateway.Mode == networkv1alpha1.GatewayLocal,
-		excluded:  !loadbalancer.MayAnnounce(object),
-		preferred: loadbalancer.IsReady(object) && !object.Spec.Unschedulable}
+		excluded:  !lbpool.MayAnnounce(object),
+		preferred: lbpool.IsReady(object) && !object.Spec.Unschedulable}
 	hops := gateway.HostAddresses
 	if len(gateway.Addresses) > 0 {
 		hops = nil
@@ -110,7 +116,7 @@ func nodeOf(object *corev1.Node, gateway facts.Gateway) *node {
 // address is an address of a load balancer that at least one Service has.
 type address struct {
 	netip.Addr
-	pool     loadbalancer.Pool
+	pool     lbpool.Pool
 	labels   labels.Set // of the pool
 	services []*corev1.Service
 	// local are the nodes with a ready endpoint if externalTrafficPolicy is Local, and otherwise nil.
@@ -120,17 +126,17 @@ type address struct {
 // addresses returns the addresses of LoadBalancerPools that Services have, sorted. An address in several pools belongs
 // to the oldest.
 func (w World) addresses() (found []*address, err error) {
-	read, pools := loadbalancer.ByAge(w.Pools)
+	read, pools := lbpool.ByAge(w.Pools)
 	for i := range read {
 		read[i].KeepNodes(w.Nodes)
 	}
 	byAddress := map[netip.Addr]*address{}
 	for i := range w.Services {
 		s := &w.Services[i]
-		if !loadbalancer.Wants(s) || !loadbalancer.IsOurs(s) {
+		if !lbpool.Wants(s) || !lbpool.IsOurs(s) {
 			continue
 		}
-		for _, a := range loadbalancer.AddressesOf(s) {
+		for _, a := range lbpool.AddressesOf(s) {
 			if byAddress[a] == nil {
 				at := read.Owner(a)
 				if at < 0 {

@@ -20,7 +20,7 @@ func TestFormerSubnets(t *testing.T) {
 		want      map[string][]networkv1alpha1.CIDR
 	}{
 		"no pod": {},
-		"both families, and a further network": {
+		"both families, and a secondary network": {
 			addresses: map[string][]string{"n": {"10.244.0.3", "fd00:10:244::3", "10.244.0.4", "fd00:10:244::4", "10.4.0.70"}},
 			want:      map[string][]networkv1alpha1.CIDR{"n": {"10.244.0.0/24", "fd00:10:244::/64", "10.4.0.64/26"}}},
 		"most pods decide": {

@@ -42,7 +42,7 @@ type Node struct {
 	ManagementMAC net.HardwareAddr
 	// Chassis is the node's OVS system-id. It is empty until the node's agent reports it.
 	Chassis string
-	// Zone is the node's zone. It is empty in the part of the cluster without a name.
+	// Zone is the node's zone. It is empty in the default zone.
 	Zone networkv1alpha1.ZoneName
 	// Multicast means that multicast packets reach only the pods that joined the group, in namespaces that request it.
 	Multicast bool
@@ -102,7 +102,7 @@ func defaultHostPrefix(cidr netip.Prefix) int {
 	return networkv1alpha1.DefaultHostPrefixIPv6
 }
 
-// Clustered reports whether the databases of a zone, or of the part of the cluster without a name, have several members.
+// Clustered reports whether the databases of a zone, or of the default zone, have several members.
 func Clustered(cn *networkv1alpha1.ClusterNetwork, zone networkv1alpha1.ZoneName) bool {
 	if zone == "" {
 		return cn.Spec.Databases.Members > 1
@@ -133,6 +133,31 @@ func (p Plan) PodNetworks() (networks []netip.Prefix) {
 		networks = append(networks, cluster.CIDR)
 	}
 	return append(networks, p.Leaving...)
+}
+
+// hairpin are the IPv6 addresses from which load balancers return packets to their sender. The IPv4 ones are link-local, and no Service
+// may have such an address.
+var hairpin = netip.MustParsePrefix("fd69::4/127")
+
+// Reserved returns the networks whose addresses no Service may have, besides the service networks: of pods, of gateway routers and of
+// load balancers.
+func (p Plan) Reserved() []netip.Prefix {
+	return append(slices.Concat(p.PodNetworks(), p.Join), hairpin)
+}
+
+// NodeReserved is Reserved for an agent, which reads its NodeNetwork only. It omits what it cannot read.
+func NodeReserved(spec networkv1alpha1.NodeNetworkSpec) (networks []netip.Prefix) {
+	for _, text := range spec.ClusterSubnets {
+		if network, err := text.Prefix(); err == nil {
+			networks = append(networks, network)
+		}
+	}
+	for _, text := range spec.JoinAddresses {
+		if address, err := text.Prefix(); err == nil {
+			networks = append(networks, address.Masked())
+		}
+	}
+	return append(networks, hairpin)
 }
 
 // joinSubnets returns the join subnets of the families that pods have.

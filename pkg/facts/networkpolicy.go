@@ -100,10 +100,15 @@ func policyDirections(np *networkingv1.NetworkPolicy) (ingress, egress bool) {
 }
 
 type policyParser struct {
-	facts   *NetworkPolicy
-	numbers Numbers
-	wrong   []error
+	facts    *NetworkPolicy
+	numbers  Numbers
+	networks int // of all blocks
+	wrong    []error
 }
+
+// MaxPolicyNetworks is how many networks the blocks of one policy may be, without their exceptions. An exception of one address leaves
+// up to 32 networks for IPv4, and each network is a flow on each node with a pod of the policy.
+const MaxPolicyNetworks = 1 << 16
 
 func (p *policyParser) rule(text, peersField string, peers []networkingv1.NetworkPolicyPeer,
 	ports []networkingv1.NetworkPolicyPort) PolicyRule {
@@ -130,7 +135,14 @@ func (p *policyParser) peer(peer *networkingv1.NetworkPolicyPeer) (PolicyPeer, e
 			return PolicyPeer{}, errors.New("ipBlock: a peer with it has neither podSelector nor namespaceSelector")
 		}
 		networks, err := networksOf(peer.IPBlock)
-		return PolicyPeer{Networks: networks}, err
+		if err != nil {
+			return PolicyPeer{}, err
+		}
+		if p.networks += len(networks); p.networks > MaxPolicyNetworks {
+			return PolicyPeer{}, fmt.Errorf("ipBlock: without their exceptions, the blocks of the policy are %d networks, more than %d; "+
+				"divide the policy, or name fewer and larger exceptions", p.networks, MaxPolicyNetworks)
+		}
+		return PolicyPeer{Networks: networks}, nil
 	}
 	if peer.PodSelector == nil && peer.NamespaceSelector == nil {
 		return PolicyPeer{}, errors.New("ipBlock: one of ipBlock, podSelector and namespaceSelector is needed")

@@ -102,20 +102,12 @@ func (s PodSelector) Matches(pod SelectedPod) bool {
 
 // NamedPorts returns the named ports of a pod's containers, including sidecars.
 func NamedPorts(pod *corev1.Pod) (ports []NamedPort) {
-	add := func(c *corev1.Container) {
+	for c := range Containers(pod) {
 		for _, p := range c.Ports {
 			if p.Name != "" && p.ContainerPort > 0 && p.ContainerPort <= 65535 {
 				ports = append(ports, NamedPort{p.Name, cmp.Or(p.Protocol, corev1.ProtocolTCP), uint16(p.ContainerPort)})
 			}
 		}
-	}
-	for i := range pod.Spec.InitContainers {
-		if policy := pod.Spec.InitContainers[i].RestartPolicy; policy != nil && *policy == corev1.ContainerRestartPolicyAlways {
-			add(&pod.Spec.InitContainers[i])
-		}
-	}
-	for i := range pod.Spec.Containers {
-		add(&pod.Spec.Containers[i])
 	}
 	return ports
 }

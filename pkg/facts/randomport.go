@@ -51,7 +51,7 @@ func RandomHostPorts(pod *corev1.Pod) (wanted []HostPort, err error) {
 // checkElement returns why an element names no port that can have a random host port.
 func checkElement(pod *corev1.Pod, element string) error {
 	found := false
-	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+	for container := range Containers(pod) {
 		for _, p := range container.Ports {
 			if !selects(element, p) {
 				continue
@@ -76,7 +76,7 @@ func selects(element string, p corev1.ContainerPort) bool {
 
 // eachPort returns the ports of the pod's containers that selected selects.
 func eachPort(pod *corev1.Pod, selected func(corev1.ContainerPort) bool) (found []HostPort) {
-	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+	for container := range Containers(pod) {
 		for _, p := range container.Ports {
 			port := HostPort{Protocol: protocolOf(p), Target: uint16(p.ContainerPort), Random: true}
 			if selected(p) && !slices.Contains(found, port) {
@@ -118,23 +118,4 @@ func givenHostPorts(pod *corev1.Pod) (given []HostPort, problems []string) {
 		}
 	}
 	return given, nil
-}
-
-// YieldsHostPort reports whether a pod does not get a host port because another pod of its node has it. A random host
-// port was free when its node's agent gave it, so that a pod that names the port yields. Of two random host ports,
-// which can be equal only until the agent has replaced one of them, that of the older pod stays. The scheduler keeps
-// pods that name the same port apart.
-func YieldsHostPort(pod, other *corev1.Pod, port HostPort) bool {
-	theirs, _ := HostPorts(other)
-	i := slices.IndexFunc(theirs, func(p HostPort) bool { return p.Random && p.Protocol == port.Protocol && p.Port == port.Port })
-	if i < 0 {
-		return false
-	}
-	if !port.Random {
-		return true
-	}
-	if !other.CreationTimestamp.Equal(&pod.CreationTimestamp) {
-		return other.CreationTimestamp.Before(&pod.CreationTimestamp)
-	}
-	return other.UID < pod.UID
 }

@@ -3,11 +3,9 @@ package facts_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
@@ -107,41 +105,5 @@ func TestGivenHostPorts(t *testing.T) {
 		if !slices.Equal(got, test.want) || len(problems) != test.problems {
 			t.Errorf("%s: got %q and %q, want %q", test.name, got, problems, test.want)
 		}
-	}
-}
-
-// Of two pods that have one port, exactly one yields.
-func TestYieldsHostPort(t *testing.T) {
-	pod := func(uid types.UID, age time.Duration, random bool) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: string(uid), UID: uid,
-			CreationTimestamp: metav1.NewTime(time.Unix(10000, 0).Add(-age))}}
-		p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 80, Protocol: "TCP", HostPort: 20000}}}}
-		if random {
-			p.Spec.Containers[0].Ports[0].HostPort = 0
-			p.Annotations = map[string]string{networkv1alpha1.RandomHostPortsAnnotation: "true",
-				networkv1alpha1.HostPortsAnnotation: `[{"protocol":"TCP","containerPort":80,"hostPort":20000}]`}
-		}
-		return p
-	}
-	for _, test := range []struct {
-		name         string
-		stays, yield *corev1.Pod
-	}{
-		{"a random port stays", pod("a", 0, true), pod("b", time.Hour, false)},
-		{"the older pod's random port stays", pod("b", time.Hour, true), pod("a", 0, true)},
-		{"of two pods of one age, the lower UID stays", pod("a", 0, true), pod("b", 0, true)},
-	} {
-		for _, c := range []struct {
-			pod, other *corev1.Pod
-			want       bool
-		}{{test.stays, test.yield, false}, {test.yield, test.stays, true}} {
-			ports, _ := facts.HostPorts(c.pod)
-			if got := facts.YieldsHostPort(c.pod, c.other, ports[0]); got != c.want {
-				t.Errorf("%s: pod %s yields to %s: %t", test.name, c.pod.Name, c.other.Name, got)
-			}
-		}
-	}
-	if named := pod("a", 0, false); facts.YieldsHostPort(named, pod("b", time.Hour, false), facts.HostPort{Protocol: "TCP", Port: 20000}) {
-		t.Error("a pod yields to a pod that names the same port: the scheduler decides")
 	}
 }

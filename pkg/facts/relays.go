@@ -8,7 +8,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// RelaysOf returns the relays of a zone's southbound database, or of the part without a name for "". ok is false if the status does not
+// RelaysOf returns the relays of a zone's southbound database, or of the default zone for "". ok is false if the status does not
 // have the zone, because it left the spec.
 func RelaysOf(cn *networkv1alpha1.ClusterNetwork, zone networkv1alpha1.ZoneName) (relays []networkv1alpha1.RelayStatus, ok bool) {
 	if zone == "" {

@@ -12,7 +12,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/reserved"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 )
 
 // ReservedPorts returns ClusterNetwork's reservedPorts.
@@ -55,7 +55,7 @@ func ExternalPorts(service *corev1.Service) (found []string) {
 	return found
 }
 
-// NodePorts returns the node ports of a service in NodePort's notation.
+// NodePorts returns the node ports of a service in NodePort's notation, with that of its health checks.
 func NodePorts(service *corev1.Service) (found []string) {
 	if !Balanced(service) {
 		return nil
@@ -64,6 +64,9 @@ func NodePorts(service *corev1.Service) (found []string) {
 		if port.NodePort != 0 {
 			found = append(found, NodePort(port.Protocol, uint16(port.NodePort)))
 		}
+	}
+	if port := healthCheckPort(service); port != 0 {
+		found = append(found, NodePort(corev1.ProtocolTCP, uint16(port)))
 	}
 	return found
 }

@@ -1,6 +1,7 @@
 package facts_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -8,8 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/reserved"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 )
 
 func reservations() reserved.Table {
@@ -103,5 +105,35 @@ func TestHostPortsAtForeignAddressesAreRefused(t *testing.T) {
 	}
 	if !slices.Equal(refused, want) {
 		t.Errorf("refused %q, want %q", refused, want)
+	}
+}
+
+// The port of a Service's health checks is a node port of the Service, while the API server's other fields make it one.
+func TestTheHealthCheckPortIsANodePort(t *testing.T) {
+	service := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.96.0.7",
+		ClusterIPs: []string{"10.96.0.7"}, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, HealthCheckNodePort: 31234,
+		Ports: []corev1.ServicePort{{Port: 53, Protocol: corev1.ProtocolUDP, NodePort: 30053}}}}
+	if got := facts.NodePorts(service); !slices.Equal(got, []string{"UDP/30053", "TCP/31234"}) {
+		t.Errorf("node ports %q", got)
+	}
+	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
+	if got := facts.NodePorts(service); !slices.Equal(got, []string{"UDP/30053"}) {
+		t.Errorf("node ports without health checks %q", got)
+	}
+}
+
+// No Service may have an address of a pod, a gateway router or a load balancer's own. The operator and the agents agree.
+func TestReservedNetworks(t *testing.T) {
+	cn := &networkv1alpha1.ClusterNetwork{Spec: networkv1alpha1.ClusterNetworkSpec{
+		ClusterNetwork: []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16", HostPrefix: 24}},
+		ServiceNetwork: []networkv1alpha1.CIDR{"10.96.0.0/16"}, JoinSubnet: []networkv1alpha1.CIDR{"100.64.0.0/16"}}}
+	plan, err := facts.ParseClusterNetwork(cn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := facts.NodeReserved(networkv1alpha1.NodeNetworkSpec{ClusterSubnets: []networkv1alpha1.CIDR{"10.244.0.0/16", "?"},
+		JoinAddresses: []networkv1alpha1.InterfaceAddress{"100.64.0.2/16"}})
+	if got := fmt.Sprint(plan.Reserved()); got != "[10.244.0.0/16 100.64.0.0/16 fd69::4/127]" || got != fmt.Sprint(of) {
+		t.Errorf("the operator reserves %s, an agent %s", got, of)
 	}
 }

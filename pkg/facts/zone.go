@@ -75,7 +75,7 @@ func checkTransit(zones []networkv1alpha1.Zone, networks []netip.Prefix) error {
 
 // Transit holds the facts for topology.TransitUnit: how a zone is connected to the others.
 type Transit struct {
-	// Sender is the number of the zone in the spec, from 1; 0 is the part of the cluster without a name.
+	// Sender is the number of the zone in the spec, from 1; 0 is the default zone.
 	Sender int
 	// Senders are the addresses of the zone's port that sends to others, with the length of their networks.
 	Senders []netip.Prefix

@@ -310,6 +310,6 @@ func TestClustered(t *testing.T) {
 	}
 	cn.Spec.Databases.Members = 3
 	if !facts.Clustered(cn, "") {
-		t.Error("the members of the part without a name are not known")
+		t.Error("the members of the default zone are not known")
 	}
 }

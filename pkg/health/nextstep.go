@@ -178,7 +178,7 @@ var nextSteps = map[string]string{
 	networkv1alpha1.ReasonNoPeer:           "create a BGPPeer, or let spec.peers select one",
 	networkv1alpha1.ReasonNothingSelected:  "none, if what is to be announced does not exist yet; otherwise correct the selectors",
 	networkv1alpha1.ReasonNotAnnounced:     "do what the message says of each address",
-	networkv1alpha1.ReasonTooManyRoutes:    "announce fewer addresses, or longer aggregates, from the nodes of the message",
+	networkv1alpha1.ReasonTooManyRoutes:    "announce fewer addresses, or shorten aggregationLength, on the nodes of the message",
 	networkv1alpha1.ReasonTooManyAddresses: "let rules name fewer wildcards, or narrower ones",
 	networkv1alpha1.ReasonUnresolvedNames:  "correct the DNS names, or see why name servers do not answer",
 	networkv1alpha1.ReasonNoPool: "create a LoadBalancerPool that serves the Service, or correct " +

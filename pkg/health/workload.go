@@ -7,10 +7,16 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
-// OperandsWorkload is the workload that keeps the other workloads.
-const OperandsWorkload = "Deployment/weft-operands"
+// OperandsName and OperandsWorkload, as Workload.Object writes it, name the Deployment that keeps the other workloads.
+const (
+	OperandsName     = "weft-operands"
+	OperandsWorkload = "Deployment/" + OperandsName
+)
 
 // Workload is a Deployment, DaemonSet or StatefulSet of Weft.
 type Workload struct {
@@ -21,6 +27,8 @@ type Workload struct {
 	Wanted, Updated, Former, Available int32
 	// Late means that Kubernetes considers the rollout as failed.
 	Late bool
+	// Kept means that weft-operands applied it.
+	Kept bool
 }
 
 // WorkloadOf reads a Deployment, DaemonSet or StatefulSet. known is false for other objects, and without Weft's prefix. With
@@ -48,6 +56,9 @@ func WorkloadOf(o any) (w Workload, known bool) {
 		if o.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
 			w.Updated = w.Wanted
 		}
+	}
+	if object, ok := o.(metav1.Object); ok {
+		_, w.Kept = object.GetAnnotations()[networkv1alpha1.AppliedAnnotation]
 	}
 	return w, strings.HasPrefix(w.Name, "weft-")
 }

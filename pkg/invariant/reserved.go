@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
-	"github.com/weft-network/weft/pkg/reserved"
 )
 
 // reservedIsFree checks the text of each VIP, whatever object it belongs to.

@@ -10,8 +10,8 @@ import (
 
 	cniv1beta1 "github.com/weft-network/weft/apis/cni/v1beta1"
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/addresses/floating"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/floating"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -30,7 +30,7 @@ type World struct {
 	// NodeNetworks and Pods are in the zone whose rows the database has.
 	NodeNetworks []networkv1alpha1.NodeNetwork
 	Pods         []corev1.Pod
-	// Requests reports whether a pod requests further networks. If it is nil, none does.
+	// Requests reports whether a pod requests secondary networks. If it is nil, none does.
 	Requests func(pod *corev1.Pod) bool
 	// NodesElsewhere are the nodes of other zones, and PodsElsewhere their pods.
 	NodesElsewhere map[string]bool
@@ -48,7 +48,7 @@ type World struct {
 	NetworkPolicies   []networkingv1.NetworkPolicy
 	FloatingIPs       []networkv1alpha1.FloatingIP
 	IPPools           []networkv1alpha1.IPPool
-	// Networks are pods' further networks.
+	// Networks are pods' secondary networks.
 	Networks []networkv1alpha1.Network
 	// ClusterPolicies are the policies of network-policy-api, of all kinds.
 	ClusterPolicies []metav1.Object

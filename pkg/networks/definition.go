@@ -85,8 +85,8 @@ func controllingNetwork(nad *nadv1.NetworkAttachmentDefinition) string {
 	return owner.Name
 }
 
-// Further returns an error if the definition cannot be requested beside the cluster network.
-func (d Definition) Further() error {
+// Secondary returns an error if the definition cannot be requested beside the cluster network.
+func (d Definition) Secondary() error {
 	if d.Cluster {
 		return errors.New("the definition is of the cluster network, which the pod has as eth0: " +
 			"a definition of type " + Plugin + " for another interface needs \"network\", the name of a Network")

@@ -150,7 +150,7 @@ func TestDefinitionsForOtherInterfaces(t *testing.T) {
 		nad.Annotations = map[string]string{networks.ResourceAnnotation: "example.com/vf"}
 		d, err := networks.ParseDefinition(nad)
 		if err == nil {
-			err = d.Further()
+			err = d.Secondary()
 		}
 		if got := fmt.Sprint(err); d.Resource != "example.com/vf" || !strings.Contains(got, want) || (want == "") != (err == nil) {
 			t.Errorf("%s: %s, want %q", config, got, want)

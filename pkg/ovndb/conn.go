@@ -15,7 +15,7 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb/history"
 )
 
-// Observer receives the engine's transactions, connection changes and drift. pkg/metrics counts them.
+// Observer receives the engine's transactions, connection changes and drift. pkg/process/metrics counts them.
 type Observer interface {
 	// Transaction counts one committed or refused transaction; kind is "write", "fence" or "heartbeat".
 	Transaction(database, kind string, operations int, err error)

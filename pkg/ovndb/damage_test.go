@@ -75,6 +75,9 @@ func TestDiskFull(t *testing.T) {
 	e.await(t, "the server's words", func() bool {
 		return e.Failure() != nil && strings.Contains(e.Failure().Error(), "write failed")
 	})
+	if !ovndb.IsWriteFailure(e.Failure()) {
+		t.Errorf("no failure to write: %v", e.Failure())
+	}
 	free()
 	e.await(t, "the connection", e.Connected)
 	e.settle(t, portUnit("n1", "later", "u", 40))

@@ -138,6 +138,9 @@ func (d *desired) set(schema *Schema, u unit.Unit) *unitState {
 		d.take(schema, u, row)
 	}
 	d.indexMembers(u.Key, u.Members)
+	for _, m := range u.Left {
+		d.leaveMember(st, memberOf(m))
+	}
 	return st
 }
 

@@ -291,6 +291,35 @@ func TestUnwantedElementGoesOnceAllUnitsAreApplied(t *testing.T) {
 		func() bool { return addresses() == "10.0.0.1" })
 }
 
+// A process keeps the rows of a unit that it cannot judge. In their sets, a unit removes what a former process added for it, and nothing
+// that another unit wants.
+func TestFormerElementLeavesAKeptRow(t *testing.T) {
+	nb := ovndbtest.Start(t, "ovn-nb")
+	addresses := func() string {
+		return strings.TrimSpace(nb.Ctl("--bare", "--columns=addresses", "list", "Address_Set"))
+	}
+	in := func(addresses ...string) (all []unit.Membership) {
+		for _, a := range addresses {
+			all = append(all, unit.Membership{Parent: setRef(), Column: "addresses", Element: a})
+		}
+		return all
+	}
+	former := run(t, nb)
+	former.apply(t, unit.Unit{Key: "gateway/n1", Rows: []unit.Row{{Model: &nbdb.AddressSet{UUID: setRef().UUID, Name: "a"}}}})
+	former.apply(t, unit.Unit{Key: "pool/a", Members: in("192.0.2.1", "192.0.2.2", "192.0.2.3")})
+	e := run(t, nb)
+	e.apply(t, unit.Unit{Key: "pool/b", Members: in("192.0.2.2")})
+	e.apply(t, unit.Unit{Key: "pool/a", Members: in("192.0.2.3"), Left: in("192.0.2.1", "192.0.2.2", "192.0.2.3")})
+	if got, want := addresses(), "192.0.2.2 192.0.2.3"; got != want {
+		t.Errorf("the kept set has %s, want %s", got, want)
+	}
+	before := e.counter.count()
+	e.apply(t, unit.Unit{Key: "pool/a", Members: in("192.0.2.3"), Left: in("192.0.2.3", "192.0.2.9")})
+	if got := e.counter.count() - before; got != 0 {
+		t.Errorf("%d transactions remove nothing", got)
+	}
+}
+
 // A group that is applied again while the units of its ports end, as in a scale to zero, shows no foreign change:
 // those units have not committed their removal yet.
 func TestElementsThatUnitsLeaveAreNoDrift(t *testing.T) {

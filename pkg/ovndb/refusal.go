@@ -38,6 +38,12 @@ func refusalOf(r ovsdb.OperationResult, op []ovsdb.Operation) error {
 	return err
 }
 
+// IsWriteFailure reports whether the server could not write its file, as on a full disk.
+func IsWriteFailure(err error) bool {
+	var failed *ovsdb.IOError
+	return errors.As(err, &failed)
+}
+
 // outdated reports whether the server refused a plan because the database has changed since the plan was computed. A
 // row cannot be deleted while it is in a set that is not monitored. A cluster that changes its leader may execute a
 // transaction twice, and the second time the rows of the first exist.

@@ -11,7 +11,7 @@ import (
 	"github.com/weft-network/weft/pkg/topology"
 )
 
-// zonesOf returns the zones of the ClusterNetwork, and "" for the part without a name.
+// zonesOf returns the zones of the ClusterNetwork, and "" for the default zone.
 func zonesOf(t *testing.T, objects string) []networkv1alpha1.ZoneName {
 	t.Helper()
 	zones := []networkv1alpha1.ZoneName{""}

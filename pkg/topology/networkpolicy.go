@@ -127,6 +127,33 @@ func (b *policyBuilder) track() {
 // it, because OVN ignores a whole match that names a group without ports on the switch.
 func (b *policyBuilder) addRule(side policySide, acl nbdb.ACL, rule facts.PolicyRule) {
 	acl.Log = true
+	for _, part := range partsOf(rule) {
+		b.addPart(side, acl, part)
+	}
+}
+
+// networksInACL is how many networks one ACL matches. ovn-controller compares each network of a match with all others, and attaches no
+// pod meanwhile.
+const networksInACL = 256
+
+// partsOf divides a rule whose peers are many networks. Only the first part has the other peers.
+func partsOf(rule facts.PolicyRule) (parts []facts.PolicyRule) {
+	networks := rule.Networks()
+	if len(networks) <= networksInACL {
+		return []facts.PolicyRule{rule}
+	}
+	peers := slices.Clone(rule.Peers)
+	for i := range peers {
+		peers[i].Networks = nil
+	}
+	for chunk := range slices.Chunk(networks, networksInACL) {
+		rule.Peers = append(peers, facts.PolicyPeer{Networks: chunk})
+		parts, peers = append(parts, rule), nil
+	}
+	return parts
+}
+
+func (b *policyBuilder) addPart(side policySide, acl nbdb.ACL, rule facts.PolicyRule) {
 	if match := b.match(side, rule); !match.IsZero() {
 		b.addACL(side, acl, match, rule.Text)
 	}

@@ -157,8 +157,8 @@ func TransitKey() unit.Key { return unit.NewKey(KindTransit, "default") }
 // TransitNodeKey is the key of a node's TransitNodeUnit.
 func TransitNodeKey(node string) unit.Key { return unit.NewKey(KindTransitNode, node) }
 
-// podsElsewhere is a set that no database has. The unit of a pod elsewhere names it to keep the pod's addresses, because a selector may
-// select the pod later.
+// podsElsewhere names an address set that is never created. Its memberships only remember the addresses of a pod in another zone, because
+// a selector may select the pod later.
 var podsElsewhere = addressSetRef("weft_pods_elsewhere")
 
 // PodElsewhereUnit returns the unit of a pod of another zone: its addresses in the sets that select it.

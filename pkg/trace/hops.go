@@ -18,7 +18,7 @@ type Hop struct {
 	What string `json:"what"`
 	// By is the object whose row did it.
 	By Object `json:"by,omitzero"`
-	// Zone is the zone in whose databases the hop was traced. It is empty in the part of the cluster without a name.
+	// Zone is the zone in whose databases the hop was traced. It is empty in the default zone.
 	Zone networkv1alpha1.ZoneName `json:"zone,omitempty"`
 }
 

@@ -9,9 +9,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 // PodEnd returns a pod as an end.
@@ -45,7 +45,7 @@ func ServiceEnd(service *corev1.Service, endpoints []discoveryv1.EndpointSlice, 
 	}
 	read, _ := facts.ParseService(service, endpoints, nil)
 	b := &Balanced{Service: read, Pods: map[netip.Addr]Endpoint{}, NodePorts: map[uint16]uint16{},
-		OnlyLocal: service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal, Ours: loadbalancer.IsOurs(service)}
+		OnlyLocal: service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal, Ours: lbpool.IsOurs(service)}
 	for _, p := range service.Spec.Ports {
 		b.NodePorts[uint16(p.Port)] = uint16(p.NodePort)
 	}

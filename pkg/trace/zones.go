@@ -14,7 +14,7 @@ import (
 	"github.com/weft-network/weft/pkg/ovn/names"
 )
 
-// Zones returns the tracer of a zone's databases; "" is the part of the cluster without a name. It is the Tracer of a cluster
+// Zones returns the tracer of a zone's databases; "" is the default zone. It is the Tracer of a cluster
 // with zones. An UnknownError makes the verdict on each packet of that zone unknown.
 type Zones func(ctx context.Context, zone networkv1alpha1.ZoneName) (Tracer, error)
 
@@ -223,12 +223,12 @@ func nodeText(node string, zone networkv1alpha1.ZoneName) string {
 // ZoneText names a zone for people.
 func ZoneText(zone networkv1alpha1.ZoneName) string {
 	if zone == "" {
-		return "the part without a name"
+		return "the default zone"
 	}
 	return "zone " + string(zone)
 }
 
-// inZone is the end of a phrase about a node. It is empty in the part of the cluster without a name.
+// inZone is the end of a phrase about a node. It is empty in the default zone.
 func inZone(zone networkv1alpha1.ZoneName) string {
 	if zone == "" {
 		return ""

@@ -121,7 +121,7 @@ func TestPathsThroughTwoZones(t *testing.T) {
 		{"delivered", Question{From: client, To: podAt("web", "n3", "10.244.2.3"), Protocol: TCP, Port: 8080}, "allowed",
 			[]string{"from demo/client on node n1", "east to node n3 of zone east, through the tunnel between the nodes",
 				"east delivered to pod demo/web"},
-			[]string{"to node n1 of the part without a name, through the tunnel between the nodes", "delivered to pod demo/client"},
+			[]string{"to node n1 of the default zone, through the tunnel between the nodes", "delivered to pod demo/client"},
 			[]string{"", "east", "east", ""}},
 		{"denied", Question{From: client, To: podAt("guarded", "n3", "10.244.2.4"), Protocol: TCP, Port: 8080},
 			"dropped by NetworkPolicy demo/guard, which isolates guarded for ingress; no rule allows client TCP port 8080",
@@ -134,7 +134,7 @@ func TestPathsThroughTwoZones(t *testing.T) {
 				"east source becomes 172.18.0.100 (EgressIP by-east)",
 				"east the MAC of the next hop is not known yet: OVN resolves it before it sends",
 				"east delivered to the network outside, by bridge and node br-ex_n3"},
-			[]string{"east gateway of node n3", "to node n1 of the part without a name, through the tunnel between the nodes",
+			[]string{"east gateway of node n3", "to node n1 of the default zone, through the tunnel between the nodes",
 				"delivered to pod demo/leaver"}, []string{"", "east", "east", ""}},
 	} {
 		f, zones := askReplay(t, test.file, none, test.q)
@@ -165,7 +165,7 @@ func TestDatabasesAway(t *testing.T) {
 	}{
 		{"east", client, web, "the packet reaches node n3 of zone east: no pod of the databases runs",
 			[]string{"from demo/client on node n1", "east to node n3 of zone east, through the tunnel between the nodes"}},
-		{"", client, web, "the packet enters at node n1 of the part without a name: no pod of the databases runs", nil},
+		{"", client, web, "the packet enters at node n1 of the default zone: no pod of the databases runs", nil},
 		{"east", web, client, "the packet enters at node n3 of zone east: no pod of the databases runs", nil},
 	} {
 		f, _ := askReplay(t, "delivered", test.away, Question{From: test.from, To: test.to, Protocol: TCP, Port: 8080})

@@ -72,6 +72,9 @@ type Unit struct {
 	Key     Key
 	Rows    []Row
 	Members []Membership
+	// Left are memberships that a former process may have added for this unit to rows that stay as they are. An element names no owner,
+	// so that only its unit removes it there. What another unit wants stays.
+	Left []Membership
 }
 
 // Empty reports whether the unit has no content.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/weft-network/weft/pkg/addressapi"
+	"github.com/weft-network/weft/pkg/servers/addressapi"
 )
 
 func TestAddressesAreListed(t *testing.T) {

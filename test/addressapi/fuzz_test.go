@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/addressapi"
+	"github.com/weft-network/weft/pkg/servers/addressapi"
 )
 
 // fuzzer sends requests that are made of the served document.

@@ -19,10 +19,10 @@ import (
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/controllers/floatingip"
 	"github.com/weft-network/weft/controllers/kind"
-	"github.com/weft-network/weft/pkg/balance"
-	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/addresses/balance"
+	"github.com/weft-network/weft/pkg/addresses/floating/claim"
 	"github.com/weft-network/weft/pkg/install/pki"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 	"github.com/weft-network/weft/test/kubeapiserver"
 )
 

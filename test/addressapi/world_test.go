@@ -27,8 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/addressapi"
 	"github.com/weft-network/weft/pkg/install/pki"
+	"github.com/weft-network/weft/pkg/servers/addressapi"
 	"github.com/weft-network/weft/test/poll"
 )
 

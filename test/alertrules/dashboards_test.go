@@ -18,7 +18,7 @@ import (
 
 const (
 	dashboards = "../../config/grafana/*.json"
-	// metricsPage lists the programs' metrics. A test of pkg/metrics keeps it true.
+	// metricsPage lists the programs' metrics. A test of pkg/process/metrics keeps it true.
 	metricsPage = "../../docs/user/metrics.md"
 )
 

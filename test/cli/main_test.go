@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/cli"
+	"github.com/weft-network/weft/pkg/kubectl/cli"
 	"github.com/weft-network/weft/test/kubeapiserver"
 	"github.com/weft-network/weft/test/lab/tools"
 )

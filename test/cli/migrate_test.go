@@ -21,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// foreign reads the objects of another network that the tests of pkg/migrate have.
+// foreign reads the objects of another network that the tests of pkg/kubectl/migrate have.
 func foreign(t *testing.T, network string) (objects []*unstructured.Unstructured) {
 	t.Helper()
-	text, err := os.ReadFile("../../pkg/migrate/testdata/" + network + "/objects.yaml")
+	text, err := os.ReadFile("../../pkg/kubectl/migrate/testdata/" + network + "/objects.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestMigrateInspect(t *testing.T) {
 			weftReads(t, "", different, []string{"migrate", "inspect", "-o", "json"})
 			text := weftReads(t, "", different, []string{"migrate", "inspect", "-o", "yaml"}, "kind: ClusterNetwork")
 			fromFile := weftReads(t, "", different, []string{"migrate", "inspect", "-o", "yaml", "-f",
-				"../../pkg/migrate/testdata/" + network + "/objects.yaml"})
+				"../../pkg/kubectl/migrate/testdata/" + network + "/objects.yaml"})
 			compareManifests(t, network, fromFile, text)
 			if _, err := os.Stat(filepath.Join(folder, "20-clusternetwork.yaml")); err != nil {
 				t.Error(err)

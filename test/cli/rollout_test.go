@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/cli"
+	"github.com/weft-network/weft/pkg/kubectl/cli"
 )
 
 // roll writes the status of a Deployment as its controller does, with pods of the present template that are available.

@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weft-network/weft/pkg/cli"
+	"github.com/weft-network/weft/pkg/kubectl/cli"
 )
 
 // page serves the page of kubectl weft ui to a user who may read pods alone. The API server decides what else the user

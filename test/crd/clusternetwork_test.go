@@ -58,6 +58,39 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 				nodePortAddresses: [192.0.2.0/24, "::/0"]}, podRecord: Always, attachmentProvider: Multus`)},
 
 		"a link-local next hop": {spec: with4(`gateway: {nextHops: ["fe80::1"]}`)},
+		"components": {spec: with4(`components: {operator: {logLevel: Debug, logFormat: Text, egressIPProbes: {interval: 500ms, misses: 5}},
+			agent: {delegates: false, paths: {cniConfDir: /var/lib/k3s/net.d, criSocket: /run/k3s/containerd/containerd.sock},
+				containers: [{name: agent, resources: {requests: {cpu: "0.5", memory: 64Mi}, limits: {cpu: "1", memory: 1Gi}},
+					env: [{name: GOMEMLIMIT, value: 900MiB}]}]}, ike: {containers: [{name: charon}]}}`)},
+		"a log level of nothing": {with4(`components: {openVSwitch: {logLevel: Loud}}`),
+			refusal{"spec.components.openVSwitch.logLevel", []string{`"Loud"`}}},
+		"a container of another component": {with4(`components: {agent: {containers: [{name: operator}]}}`),
+			refusal{"spec.components.agent.containers", []string{"the agent has one container: agent"}}},
+		"a request above its limit": {with4(`components: {central: {containers: [
+			{name: nb, resources: {requests: {memory: 2Gi}, limits: {memory: 1Gi}}}]}}`),
+			refusal{"spec.components.central.containers[0].resources.requests", []string{"requests.memory must not be more than limits.memory"}}},
+		"a small limit": {with4(`components: {central: {containers: [{name: nb, resources: {limits: {memory: "256"}}}]}}`),
+			refusal{"spec.components.central.containers[0].resources.limits.memory", []string{"at least 16Mi"}}},
+		"memory without a number": {with4(`components: {central: {containers: [{name: nb, resources: {limits: {memory: much}}}]}}`),
+			refusal{"spec.components.central.containers[0].resources.limits.memory", []string{"at least 16Mi"}}},
+		"CPUs without a number": {with4(`components: {ovnController: {containers: [{name: controller, resources: {limits: {cpu: all}}}]}}`),
+			refusal{"spec.components.ovnController.containers[0].resources.limits.cpu", []string{"should match"}}},
+		"a variable of Weft": {with4(`components: {operator: {containers: [{name: operator, env: [{name: WEFT_NB, value: x}]}]}}`),
+			refusal{"spec.components.operator.containers[0].env[0].name", []string{"Weft sets this variable"}}},
+		"a variable with a wrong name": {with4(`components: {operator: {containers: [{name: operator, env: [{name: "A-B", value: x}]}]}}`),
+			refusal{"spec.components.operator.containers[0].env[0].name", []string{"letters, digits and _"}}},
+		"a relative path": {with4(`components: {agent: {paths: {cniBinDir: opt/cni}}}`),
+			refusal{"spec.components.agent.paths.cniBinDir", []string{"absolute path"}}},
+		"a path upwards": {with4(`components: {agent: {paths: {cniBinDir: /opt/cni/../bin}}}`),
+			refusal{"spec.components.agent.paths.cniBinDir", []string{"which are not . or .."}}},
+		"the agent's own path": {with4(`components: {agent: {paths: {cniConfDir: /usr/bin/cni}}}`),
+			refusal{"spec.components.agent.paths.cniConfDir", []string{"the agent's own files"}}},
+		"a socket in a directory of all": {with4(`components: {agent: {paths: {criSocket: /run/crio.sock}}}`),
+			refusal{"spec.components.agent.paths.criSocket", []string{"/run/crio/crio.sock"}}},
+		"probes without a pause": {with4(`components: {operator: {egressIPProbes: {interval: 1ms}}}`),
+			refusal{"spec.components.operator.egressIPProbes.interval", []string{"100ms to 1m"}}},
+		"probes at no time": {with4(`components: {operator: {egressIPProbes: {interval: soon}}}`),
+			refusal{"spec.components.operator.egressIPProbes.interval", []string{"duration"}}},
 		"a next hop of the host itself": {with4(`gateway: {nextHops: [127.0.0.1]}`),
 			refusal{"spec.gateway.nextHops", []string{"127.0.0.1 is not the address of a router"}}},
 		"a multicast next hop of some nodes": {with4(`gateway: {overrides: [{nodeSelector: {}, nextHops: [224.0.0.1]}]}`),
@@ -397,10 +430,14 @@ func TestHeldNetworksCanBeChanged(t *testing.T) {
 	}
 }
 
-func TestSampleIsAccepted(t *testing.T) {
-	text, err := os.ReadFile("../../config/samples/clusternetwork.yaml")
-	if err != nil {
-		t.Fatal(err)
+func TestSamplesAreAccepted(t *testing.T) {
+	for _, families := range []string{".", "ipv4", "ipv6"} {
+		t.Run(families, func(t *testing.T) {
+			text, err := os.ReadFile("../../config/samples/" + families + "/clusternetwork.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			create(t, parse(t, text))
+		})
 	}
-	create(t, parse(t, text))
 }

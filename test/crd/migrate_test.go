@@ -34,7 +34,7 @@ func TestMigratedManifestsAreAccepted(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	files, err := filepath.Glob("../../pkg/migrate/testdata/*/manifests.yaml")
+	files, err := filepath.Glob("../../pkg/kubectl/migrate/testdata/*/manifests.yaml")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%d files: %v", len(files), err)
 	}

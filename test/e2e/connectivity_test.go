@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/weft-network/weft/pkg/connectivity"
+	"github.com/weft-network/weft/pkg/kubectl/connectivity"
 	"github.com/weft-network/weft/test/lab"
 	"github.com/weft-network/weft/test/poll"
 )

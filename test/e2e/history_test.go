@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/process/admin"
 )
 
 // TestHistoryNamesForeignHands changes a pod's port behind Weft's back. kubectl weft history shows the pod's port, the

@@ -22,11 +22,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/agent/uplink"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/invariant"
 	"github.com/weft-network/weft/pkg/ovn/names"
+	"github.com/weft-network/weft/pkg/process/admin"
 )
 
 // convergence bounds how long the databases may differ from the API; counts in a status are up to 5 s late.

@@ -95,7 +95,7 @@ func TestNodeLosesItsDatabase(t *testing.T) {
 	if sandboxOf(t, bystander) != sandbox {
 		t.Error("the pod is in another sandbox")
 	}
-	for _, p := range []*corev1.Pod{bystander, other} { // what consistent expects has no further networks
+	for _, p := range []*corev1.Pod{bystander, other} { // what consistent expects has no secondary networks
 		bed.remove(t, p)
 	}
 	bed.awaitConsistent(t)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ports"
 	"github.com/weft-network/weft/test/lab"
@@ -122,6 +123,36 @@ func (f tunnelled) send(t *testing.T, from caller, to netip.AddrPort, label stri
 	// A host without a route refuses immediately.
 	if _, err := from.run(t.Context(), nil, argv...); err != nil && strings.HasSuffix(label, truly) {
 		t.Fatal(err)
+	}
+}
+
+// TestPodsLeaveThroughTheRouter sends datagrams outside: to the MAC of the router they arrive, and to the MAC of the management port they
+// must not, because the host would forward them past the router, with its egress IPs, and past limits and marks.
+func TestPodsLeaveThroughTheRouter(t *testing.T) {
+	liar := bed.peerPod("router-avoider", "n1")
+	bed.run(t, liar)
+	outside := lab.Outside()
+	listener := startListening(t, bed.hostCaller(outside.Name), "eth0")
+	first := column{networkv1alpha1.GatewayShared, networkv1alpha1.UplinkBridge}
+	t.Cleanup(func() { bed.setGateway(t, cleanup(), first) })
+	for _, c := range []column{first, {networkv1alpha1.GatewayLocal, networkv1alpha1.UplinkBridge}} {
+		t.Run(c.String(), func(t *testing.T) {
+			bed.setGateway(t, t.Context(), c)
+			for _, to := range both(outside) {
+				own := address(t, liar, is4)
+				host := ipam.MAC([]netip.Addr{gatewayOf(own).Next()}).String() // of the management port
+				if to.Is6() {
+					own = address(t, liar, is6)
+				}
+				datagram := flags{"kind": "udp", "src": own.String(), "dst": to.String()}
+				bed.frame(t, bed.podCaller(liar), datagram, flags{"dst-mac": host, "label": "past the router"})
+				truth := fmt.Sprint(c, own, truly)
+				bed.frame(t, bed.podCaller(liar), datagram, flags{"dst-mac": routerMAC(t, "n1"), "label": truth})
+				if got := listener.until(t, truth); !slices.Equal(got, []string{truth}) {
+					t.Errorf("outside received %q", got)
+				}
+			}
+		})
 	}
 }
 

@@ -233,7 +233,7 @@ func (f *flows) ofPods() []flowFault {
 		}, why, 1, "waits for the OVN northbound database (stage address on node n1", nil},
 		{"a network that does not exist", f.pod(func(p *corev1.Pod) {
 			p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "no-such-network"}
-		}), why, 1, "(stage further networks on node n1", nil},
+		}), why, 1, "(stage secondary networks on node n1", nil},
 		{"an ovn-controller that hangs", func(w *wound) {
 			frozen("n1", controller)(w)
 			f.pod(nil)(w)

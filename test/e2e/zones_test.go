@@ -165,7 +165,7 @@ func (b *testbed) zones(ctx context.Context) ([]networkv1alpha1.ZoneStatus, erro
 	return cn.Status.Zones, err
 }
 
-// databaseMachines returns the machines with northbound databases: the first has the part of the cluster without a name.
+// databaseMachines returns the machines with northbound databases: the first has the default zone.
 func (b *testbed) databaseMachines(ctx context.Context) ([]string, error) {
 	zones, err := b.zones(ctx)
 	machines := []string{b.central}

@@ -17,7 +17,7 @@ import (
 	"github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers"
 	"github.com/weft-network/weft/pkg/agent/desired"
-	"github.com/weft-network/weft/pkg/options"
+	"github.com/weft-network/weft/pkg/process/options"
 )
 
 // allowed sends writes that must succeed.

@@ -239,7 +239,7 @@ func checkNames(t *testing.T, m manifests, operator, agent, namespace string) {
 			}
 		}
 	}
-	if len(m.policies) != 16 || len(m.bindings) != 16 {
-		t.Errorf("%d policies and %d bindings, want 16 each", len(m.policies), len(m.bindings))
+	if len(m.policies) != 17 || len(m.bindings) != 17 {
+		t.Errorf("%d policies and %d bindings, want 17 each", len(m.policies), len(m.bindings))
 	}
 }

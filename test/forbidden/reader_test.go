@@ -18,7 +18,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weft-network/weft/pkg/cli"
+	"github.com/weft-network/weft/pkg/kubectl/cli"
 )
 
 // exitDifferent is the exit code of a command that succeeded and found a problem.

@@ -25,8 +25,8 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// further is what the oracle derives for pods' further networks.
-type further struct {
+// secondary is what the oracle derives for pods' secondary networks.
+type secondary struct {
 	parsed map[string]facts.PodNetwork // valid Networks
 	frozen map[unit.Key]bool           // units that must stay as they are in the database
 	// taken is what ports have, by Network: addresses, and per switch MACs and tunnel keys.
@@ -51,7 +51,7 @@ func (a attachment) uuid(network string) string {
 
 // expectNetworks expects the rows of Networks and of the pods' ports on them, and checks what ports are assigned.
 func (o *oracle) expectNetworks() {
-	o.further = further{parsed: map[string]facts.PodNetwork{}, frozen: map[unit.Key]bool{}, taken: map[string]string{},
+	o.secondary = secondary{parsed: map[string]facts.PodNetwork{}, frozen: map[unit.Key]bool{}, taken: map[string]string{},
 		count: map[string]int32{}, holds: map[string]string{}}
 	for _, r := range o.rows["Logical_Switch_Port"] {
 		owner, network := unit.Key(ownerOf(r)), mapOf(r["external_ids"])[ovnexpr.NetworkKey]
@@ -113,7 +113,7 @@ func (o *oracle) expectPorts(pod *corev1.Pod) (without []attachment) {
 		return nil
 	}
 	if ok && o.elsewhere(node.Name) {
-		o.checkRequests(pod, networkv1alpha1.ReasonInvalidRequest, []string{"attaches no further networks"})
+		o.checkRequests(pod, networkv1alpha1.ReasonInvalidRequest, []string{"attaches no secondary networks"})
 		return nil
 	}
 	if !ok || node.Chassis == "" {

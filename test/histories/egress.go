@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -225,7 +225,7 @@ func lists(e *networkv1alpha1.EgressIP, address netip.Addr) bool {
 // yields reports whether a Service waits for an external address, because a NAT pool or an EgressIP has it. It keeps what a
 // LoadBalancerPool gave it.
 func (o *oracle) yields(service *corev1.Service, address netip.Addr) bool {
-	given := loadbalancer.IsOurs(service) && slices.Contains(balancedOn(service), address)
+	given := lbpool.IsOurs(service) && slices.Contains(balancedOn(service), address)
 	return !given && (o.isGranted(address) || o.inForceOf(address) != "")
 }
 

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/weft-network/weft/pkg/extender"
 	"github.com/weft-network/weft/pkg/install/pki"
+	"github.com/weft-network/weft/pkg/servers/extender"
 )
 
 // extenders is how many extenders answer, each for a kube-scheduler of its own.

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -66,7 +66,7 @@ func (o *oracle) leaving(s *corev1.Service) (read facts.EgressIP, granted bool, 
 			}
 		}
 	}
-	read, trouble = facts.ParseEgressService(s, loadbalancer.ForeignShares(s, o.services), announced, gateways)
+	read, trouble = facts.ParseEgressService(s, lbpool.ForeignShares(s, o.services), announced, gateways)
 	return read, true, trouble
 }
 

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/loadbalancer"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -167,10 +167,10 @@ func balancedOf(key types.NamespacedName, s Step) *corev1.Service {
 
 // expectLoadBalancers expects the rows for the pools' status, and checks that allocating again would change nothing.
 func (o *oracle) expectLoadBalancers() {
-	var pools []loadbalancer.Pool
+	var pools []lbpool.Pool
 	for i := range o.balancers {
 		p := &o.balancers[i]
-		read, err := loadbalancer.ParsePool(p)
+		read, err := lbpool.ParsePool(p)
 		ready := meta.FindStatusCondition(p.Status.Conditions, networkv1alpha1.ConditionReady)
 		if ready == nil || ready.ObservedGeneration != p.Generation || (err != nil) != (ready.Reason == networkv1alpha1.ReasonInvalidSpec) {
 			o.complain("the status of LoadBalancerPool %s does not follow its spec (%v): %+v", p.Name, err, p.Status)
@@ -185,7 +185,7 @@ func (o *oracle) expectLoadBalancers() {
 		pools = append(pools, read)
 		o.checkAnnounced(p, read)
 	}
-	slices.SortFunc(pools, func(a, b loadbalancer.Pool) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(pools, func(a, b lbpool.Pool) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range o.services {
 		o.checkBalanced(&o.services[i], pools)
 	}
@@ -210,15 +210,15 @@ func (o *oracle) expectAnnounced(p *networkv1alpha1.LoadBalancerPool) (have map[
 }
 
 // checkAnnounced expects the rows for a pool's status, and each address at its node.
-func (o *oracle) checkAnnounced(p *networkv1alpha1.LoadBalancerPool, read loadbalancer.Pool) {
+func (o *oracle) checkAnnounced(p *networkv1alpha1.LoadBalancerPool, read lbpool.Pool) {
 	have := o.expectAnnounced(p)
 	used := map[netip.Addr]bool{}
-	all, of := loadbalancer.ByAge(o.balancers)
+	all, of := lbpool.ByAge(o.balancers)
 	for i := range o.services {
 		s := &o.services[i]
 		for _, a := range balancedOn(s) {
 			ours := meta.FindStatusCondition(s.Status.Conditions, networkv1alpha1.ServiceLoadBalancerReady)
-			if at := all.Owner(a); !loadbalancer.Wants(s) || at < 0 || of[at].Name != p.Name || ours == nil {
+			if at := all.Owner(a); !lbpool.Wants(s) || at < 0 || of[at].Name != p.Name || ours == nil {
 				continue
 			}
 			used[a] = true
@@ -228,7 +228,7 @@ func (o *oracle) checkAnnounced(p *networkv1alpha1.LoadBalancerPool, read loadba
 					return e.Namespace != s.Namespace || e.Labels[discoveryv1.LabelServiceName] != s.Name
 				}))
 			}
-			want, _, _ := loadbalancer.Speaker(a, o.speakers(), local, have[a])
+			want, _, _ := lbpool.Speaker(a, o.speakers(), local, have[a])
 			if !read.OnSegment {
 				want = ""
 			}
@@ -248,7 +248,7 @@ func (o *oracle) checkAnnounced(p *networkv1alpha1.LoadBalancerPool, read loadba
 }
 
 // speakers are the nodes that may answer. Every agent responds.
-func (o *oracle) speakers() (nodes []loadbalancer.Node) {
+func (o *oracle) speakers() (nodes []lbpool.Node) {
 	for name, node := range o.nodes {
 		nn := o.networks[name]
 		if nn == nil {
@@ -258,26 +258,26 @@ func (o *oracle) speakers() (nodes []loadbalancer.Node) {
 		if err != nil {
 			continue // reported already
 		}
-		nodes = append(nodes, loadbalancer.Node{Name: name, Networks: g.Addresses, Router: g.HasRouter(),
+		nodes = append(nodes, lbpool.Node{Name: name, Networks: g.Addresses, Router: g.HasRouter(),
 			ByHost: g.AnswersByHost(), Healthy: true, Cordoned: node.Spec.Unschedulable})
 	}
 	return nodes
 }
 
 // checkBalanced compares the status of a Service with what allocating again would give.
-func (o *oracle) checkBalanced(s *corev1.Service, pools []loadbalancer.Pool) {
+func (o *oracle) checkBalanced(s *corev1.Service, pools []lbpool.Pool) {
 	c := meta.FindStatusCondition(s.Status.Conditions, networkv1alpha1.ServiceLoadBalancerReady)
-	request, err := loadbalancer.ParseRequest(s, o.labels[s.Namespace])
-	served := loadbalancer.Served(request, pools) || loadbalancer.Holds(balancedOn(s), pools)
-	if !loadbalancer.Wants(s) || request.Class == "" && !served {
+	request, err := lbpool.ParseRequest(s, o.labels[s.Namespace])
+	served := lbpool.Served(request, pools) || lbpool.Holds(balancedOn(s), pools)
+	if !lbpool.Wants(s) || request.Class == "" && !served {
 		if c != nil || len(balancedOn(s)) > 0 {
 			o.complain("service %s/%s is not served, but has %+v", s.Namespace, s.Name, s.Status)
 		}
 		return
 	}
-	want := loadbalancer.Assign(request, balancedOn(s), pools, o.book(s))
+	want := lbpool.Assign(request, balancedOn(s), pools, o.book(s))
 	if err != nil {
-		want = loadbalancer.Keep(request, balancedOn(s), pools, o.book(s), networkv1alpha1.ReasonInvalidRequest, err.Error())
+		want = lbpool.Keep(request, balancedOn(s), pools, o.book(s), networkv1alpha1.ReasonInvalidRequest, err.Error())
 	}
 	reason := want.Reason
 	if reason == "" {
@@ -289,20 +289,20 @@ func (o *oracle) checkBalanced(s *corev1.Service, pools []loadbalancer.Pool) {
 }
 
 // book lists which other Service has which address. Two load balancers with one address must share it.
-func (o *oracle) book(s *corev1.Service) loadbalancer.Book {
-	book := loadbalancer.Book{}
+func (o *oracle) book(s *corev1.Service) lbpool.Book {
+	book := lbpool.Book{}
 	for i := range o.services {
 		other := &o.services[i]
 		if other.Namespace == s.Namespace && other.Name == s.Name {
 			continue
 		}
-		use := loadbalancer.Use{Of: "service " + other.Namespace + "/" + other.Name}
+		use := lbpool.Use{Of: "service " + other.Namespace + "/" + other.Name}
 		for _, a := range facts.ExternalAddresses(other) {
 			if !slices.Contains(balancedOn(other), a) && !o.yields(other, a) {
-				book[a] = append(book[a], loadbalancer.Use{Of: use.Of, Younger: true}) // it takes no address away
+				book[a] = append(book[a], lbpool.Use{Of: use.Of, Younger: true}) // it takes no address away
 			}
 		}
-		use.Sharing = loadbalancer.SharingOf(other)
+		use.Sharing = lbpool.SharingOf(other)
 		for _, a := range balancedOn(other) {
 			book[a] = append(book[a], use)
 		}

@@ -25,7 +25,7 @@ import (
 // assignments that exist nowhere else: a pod's address, MAC and slot. It then checks that they are valid.
 type oracle struct {
 	*objects
-	further
+	secondary
 	floats
 	zone     kind.Zone // whose database it judges
 	rows     database

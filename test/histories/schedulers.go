@@ -13,8 +13,8 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/extender"
-	"github.com/weft-network/weft/pkg/floating"
+	"github.com/weft-network/weft/pkg/addresses/floating"
+	"github.com/weft-network/weft/pkg/servers/extender"
 )
 
 // extenderWatched are the resources that an extender caches.

@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -17,7 +18,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/reserved"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 	"github.com/weft-network/weft/pkg/topology"
 )
 
@@ -221,7 +222,7 @@ func (o *oracle) expectServices() {
 // reserved returns the nodes' reserved destinations.
 func (o *oracle) reserved() reserved.Table {
 	table := reserved.Table{Ports: reserved.Defaults(), Nodes: map[netip.Addr]string{},
-		Networks: o.asked.PodNetworks(), Services: o.asked.Services}
+		Networks: o.asked.Reserved(), Services: o.asked.Services}
 	for name, node := range o.nodes {
 		for _, address := range facts.InternalIPs(node) {
 			table.Nodes[address] = name
@@ -248,7 +249,11 @@ func (o *oracle) hostPortsOf(pod *corev1.Pod) []facts.HostPort {
 		}
 	}
 	kept, _ := facts.RefuseHostPorts(pod.Spec.NodeName, ports, o.reserved(), func(port facts.HostPort) string {
-		return facts.NodePortHolder(port, services)
+		holder := facts.NodePortHolder(port, services)
+		for i := range o.pods {
+			holder = cmp.Or(holder, facts.HostPortHolder(pod, &o.pods[i], port))
+		}
+		return holder
 	})
 	return kept
 }

@@ -34,7 +34,7 @@ type history struct {
 	plan  Plan
 	api   client.Client
 	news  *poll.Changes
-	sites []*site // of the part of the cluster without a name, then of its zone
+	sites []*site // of the default zone, then of its zone
 
 	muted    map[string]bool                       // nodes whose agent does not report
 	recent   map[string]string                     // UIDs of pods that reported since the last quiet moment -> their nodes

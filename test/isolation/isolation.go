@@ -29,7 +29,7 @@ func Run(namespaces uintptr, tests func() int) int {
 		return 0
 	}
 	child := exec.Command("/proc/self/exe", os.Args[1:]...)
-	child.Env = append(os.Environ(), inside+"=1")
+	child.Env = append(os.Environ(), inside+"=1", "KUBE_CACHE_MUTATION_DETECTOR=true") // a test that changes a cached object fails
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
 	err := child.Run()

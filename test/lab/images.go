@@ -161,7 +161,7 @@ func goBuildVersion(ctx context.Context, pkg, out, version string) error {
 	}
 	linking := "-s -w"
 	if version != "" {
-		linking += " -X " + module + "/pkg/version.version=" + version
+		linking += " -X " + module + "/pkg/process/version.version=" + version
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags="+linking, "-o", out, pkg)
 	cmd.Dir, cmd.Env = source, append(os.Environ(), "CGO_ENABLED=0")

@@ -15,7 +15,7 @@ import (
 	policyv1alpha1 "sigs.k8s.io/network-policy-api/apis/v1alpha1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/admin"
+	"github.com/weft-network/weft/pkg/process/admin"
 	"github.com/weft-network/weft/test/lab/tools"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
-	"github.com/weft-network/weft/pkg/resolver"
+	"github.com/weft-network/weft/pkg/process/resolver"
 	"github.com/weft-network/weft/pkg/topology"
 )
 

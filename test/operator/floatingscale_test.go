@@ -123,3 +123,46 @@ func (w *world) scaledDown(set client.Object, scale func(replicas int64), remove
 	remove()
 	w.holders(map[string]string{})
 }
+
+// A kept address becomes free when another pod of its workload gets another address, so that the workload has as many as it has pods.
+func TestAKeptAddressTheWorkloadNeedsNoMore(t *testing.T) {
+	w := newWorld(t)
+	labels := map[string]string{"app": "web"}
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: appsv1.ReplicaSetSpec{
+		Replicas: new(int32(3)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "none"}}}}}}
+	w.start()
+	w.made(set)
+	w.network(dualStack()...)
+	w.join("n1")
+	w.join("n2")
+	p := &networkv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	p.Spec.Location, p.Spec.Namespaces = networkv1alpha1.LocationOverlay, &metav1.LabelSelector{}
+	for node, addresses := range map[string]string{"n1": "10.244.200.1-10.244.200.8", "n2": "10.244.200.17-10.244.200.24"} {
+		p.Spec.Ranges = append(p.Spec.Ranges, networkv1alpha1.IPPoolRange{Addresses: addresses,
+			NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelHostname: node}}})
+	}
+	for _, node := range []string{"n1", "n2"} {
+		patch(w, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, func(n *corev1.Node) {
+			n.Labels = map[string]string{corev1.LabelHostname: node}
+		})
+	}
+	w.must(api.Create(w.Context(), p))
+	w.Cleanup(func() { w.forget(p) })
+	get := func(name, node string) *corev1.Pod {
+		pod := w.inPool(name, node, "web", networkv1alpha1.ReleaseImmutable, set)
+		w.port(pod)
+		return pod
+	}
+	a, b := get("web-a", "n1"), get("web-b", "n1")
+	w.delete(a)
+	w.delete(b)
+	w.holders(map[string]string{"10.244.200.1": "(ReplicaSet web)", "10.244.200.2": "(ReplicaSet web)"})
+	get("web-c", "n2")
+	w.holders(map[string]string{"10.244.200.1": "(ReplicaSet web)", "10.244.200.2": "(ReplicaSet web)", "10.244.200.17": "web-c"})
+	get("web-d", "n2")
+	w.holders(map[string]string{"10.244.200.1": "(ReplicaSet web)", "10.244.200.17": "web-c", "10.244.200.18": "web-d"})
+	get("web-e", "n2")
+	w.holders(map[string]string{"10.244.200.17": "web-c", "10.244.200.18": "web-d", "10.244.200.19": "web-e"})
+}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/loadbalancer"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
 )
 
 // setStatus changes the status of a NodeNetwork as its agent does.
@@ -58,7 +58,7 @@ func (w *world) balanced(s *corev1.Service, reason string, want ...string) {
 			return err
 		}
 		var have []string
-		for _, a := range loadbalancer.AddressesOf(s) {
+		for _, a := range lbpool.AddressesOf(s) {
 			have = append(have, a.String())
 		}
 		c := meta.FindStatusCondition(s.Status.Conditions, networkv1alpha1.ServiceLoadBalancerReady)

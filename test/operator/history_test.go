@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/history"
+	"github.com/weft-network/weft/pkg/process/admin"
 )
 
 // history returns what "kubectl weft history" receives for an object.

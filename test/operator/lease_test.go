@@ -15,8 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/weft-network/weft/pkg/leadership"
-	"github.com/weft-network/weft/pkg/leadership/leadershiptest"
+	"github.com/weft-network/weft/pkg/process/leadership"
+	"github.com/weft-network/weft/pkg/process/leadership/leadershiptest"
 )
 
 // replicateBy starts a replica with a short lease, so that the tests are quick.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
@@ -127,4 +129,36 @@ func TestRandomHostPorts(t *testing.T) {
 	w.hasPorts(again, "", "", 0)
 	w.delete(web)
 	w.hasPorts(again, at20000, "", 2)
+}
+
+// A pod takes no host port from another pod of its node that kubelet started before, whatever it names as hostIP, and gets the port when
+// the other has ended. An init container, whose ports Kubernetes does not reserve, gets no host port.
+func TestAHostPortIsOnePods(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.network(entry("10.244.0.0/16", 24), entry("fd00:10:244::/48", 64))
+	w.join("n1")
+	naming := func(name, ip string) *corev1.Pod {
+		p := pod(name, "n1")
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080, HostIP: ip}}
+		return p
+	}
+	const mapped = "tcp/:8080/80"
+	init := pod("init", "n1")
+	init.Spec.InitContainers = []corev1.Container{{Name: "i", Image: "none", Ports: naming("", "").Spec.Containers[0].Ports}}
+	w.run(init)
+	w.hasPorts(init, "", "", 0)
+	web := naming("web", "0.0.0.0")
+	w.run(web)
+	w.hasPorts(web, mapped, "", 2)
+	patch := client.MergeFrom(web.DeepCopy())
+	web.Status.StartTime = new(metav1.Now())
+	w.must(api.Status().Patch(w.Context(), web, patch)) // as kubelet does
+	other := naming("a", "::")                          // an earlier name than the other's
+	w.run(other)
+	w.says(w.event("a", "ReservedHostPort"), "host port TCP/8080 is the host port of pod default/web")
+	w.hasPorts(other, "", "", 0)
+	w.hasPorts(web, mapped, "", 2)
+	w.delete(web)
+	w.hasPorts(other, mapped, "", 2)
 }

@@ -20,8 +20,8 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers"
-	"github.com/weft-network/weft/controllers/network"
-	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/controllers/clusternetwork"
+	"github.com/weft-network/weft/pkg/addresses/floating/claim"
 	"github.com/weft-network/weft/pkg/ipam/alloc"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -121,7 +121,7 @@ func (d *slowDatabase) Failure() error                         { return d.failur
 func (d *slowDatabase) Drifts() ovndb.DriftReport              { return ovndb.DriftReport{} }
 func (d *slowDatabase) ReportOnly(bool)                        {}
 
-// Wait implements network.Database.
+// Wait implements clusternetwork.Database.
 func (d *slowDatabase) Wait(_ context.Context, ready func() (bool, error)) error {
 	d.connected = d.slow == 0 && d.failure == nil
 	d.slow--
@@ -131,10 +131,10 @@ func (d *slowDatabase) Wait(_ context.Context, ready func() (bool, error)) error
 	return context.DeadlineExceeded
 }
 
-// Used implements network.Addresses.
+// Used implements clusternetwork.Addresses.
 func (d *slowDatabase) Used(netip.Prefix) (int64, bool) { return 0, true }
 
-// Outdated implements network.Addresses.
+// Outdated implements clusternetwork.Addresses.
 func (d *slowDatabase) Outdated(int) (int, []alloc.Outdated) { return 0, nil }
 
 // TestFirstReportWaitsForTheDatabase checks that a start is not reported as an outage while the database connects, and
@@ -162,10 +162,10 @@ func (c withoutIndexes) List(ctx context.Context, list client.ObjectList, option
 func (w *world) firstReports(cn *networkv1alpha1.ClusterNetwork, db *slowDatabase, reasons ...string) {
 	t := w.T
 	w.Helper()
-	r := &network.Reconciler{Client: withoutIndexes{api}, Database: db, Addresses: db,
+	r := &clusternetwork.Reconciler{Client: withoutIndexes{api}, Database: db, Addresses: db,
 		Floating: claim.New(api, api, time.Now), Policies: func(context.Context) ([]metav1.Object, error) { return nil, nil }}
 	for _, want := range reasons {
-		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: network.Name}); err != nil {
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: clusternetwork.Name}); err != nil {
 			t.Fatal(err)
 		}
 		w.must(api.Get(t.Context(), keyOf(cn), cn))

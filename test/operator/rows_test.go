@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weft-network/weft/pkg/admin"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
+	"github.com/weft-network/weft/pkg/process/admin"
 )
 
 // rows are the rows of Weft's tables as the server has them: table -> UUID -> column -> value. Sets and maps are

@@ -160,9 +160,16 @@ func (u *tenant) pod() client.Object {
 		}
 	}
 	if u.maybe(3) {
-		number := one[int32](u, 22, 53, 80, 443, 6081, 6443, 6641, 6642, 8080, 10250, 10256, 30080)
-		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: number, HostIP: one(u, "", u.address()),
+		number := one[int32](u, 8080, 8080, 8080, 8080, 22, 53, 80, 443, 6081, 6443, 6641, 6642, 8080, 10250, 10256, 30080)
+		ports := []corev1.ContainerPort{{ContainerPort: 80, HostPort: number, HostIP: one(u, "", "::", "::ffff:192.0.2.12", u.address()),
 			Protocol: one(u, corev1.ProtocolTCP, corev1.ProtocolUDP)}}
+		if p.Spec.Containers[0].Ports = ports; u.maybe(3) {
+			p.Spec.Containers[0].Ports = nil
+			p.Spec.InitContainers = []corev1.Container{{Name: "i", Image: "none", Ports: ports}}
+		}
+		if u.maybe(2) {
+			p.Annotations = nil // nothing else keeps the port from it
+		}
 	}
 	return p
 }

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -250,9 +253,16 @@ func takenOf(before, after map[rowKey]rowText) string {
 			}
 		}
 	}
+	victim := ""
+	for _, row := range before {
+		victim = cmp.Or(victim, nodeWith8080(row))
+	}
 	for key, row := range after {
 		if _, others := before[key]; others {
 			continue
+		}
+		if at := nodeWith8080(row); at != "" && at == victim {
+			fmt.Fprintf(&text, "port %v has the host port of another pod of its node: %v\n", row["name"], row["external_ids"])
 		}
 		if key.table == "Logical_Switch_Port" && strings.HasPrefix(row["name"][0], `"private_`) {
 			fmt.Fprintf(&text, "port %v is on a Network that does not select its namespace\n", row["name"])
@@ -264,6 +274,21 @@ func takenOf(before, after map[rowKey]rowText) string {
 		}
 	}
 	return text.String()
+}
+
+var hostPort8080 = regexp.MustCompile(`tcp/[^/,]*:8080/`)
+
+// nodeWith8080 returns the chassis of a pod's port with the host port TCP 8080, or "".
+func nodeWith8080(row rowText) string {
+	mapped := slices.ContainsFunc(row["external_ids"], func(e string) bool {
+		return strings.HasPrefix(e, `["`+ovnexpr.HostPortsKey) && hostPort8080.MatchString(e)
+	})
+	for _, option := range row["options"] {
+		if at, ok := strings.CutPrefix(option, `["requested-chassis",`); ok && mapped {
+			return at
+		}
+	}
+	return ""
 }
 
 // vipsOf returns the addresses and ports of a load balancer with its protocol. A template has another address on each node, so that two

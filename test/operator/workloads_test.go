@@ -8,7 +8,11 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 )
 
 // workloads remembers how many pods each workload lacks.
@@ -62,6 +66,20 @@ func TestWorkloadsOfWeftAreObserved(t *testing.T) {
 	members.Status.AvailableReplicas = 2
 	w.must(api.Status().Update(w.Context(), members))
 	expect(map[string]int32{"StatefulSet/weft-central": 0})
+	patch(w, members, func(s *appsv1.StatefulSet) {
+		s.Annotations = map[string]string{networkv1alpha1.AppliedAnnotation: "digest"}
+	})
+	expect(map[string]int32{"StatefulSet/weft-central": 0, "Deployment/weft-operands": 1}) // who applied it is away
+	labels := map[string]string{"app": "operands"}
+	operands := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "weft-operands"}, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: onceTemplate()}}
+	operands.Spec.Template.Labels, operands.Spec.Template.Spec.RestartPolicy = labels, corev1.RestartPolicyAlways
+	w.made(operands)
+	operands.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+	w.must(api.Status().Update(w.Context(), operands))
+	expect(map[string]int32{"StatefulSet/weft-central": 0, "Deployment/weft-operands": 0})
+	w.gone(operands)
+	expect(map[string]int32{"StatefulSet/weft-central": 0, "Deployment/weft-operands": 1})
 	w.must(api.Delete(w.Context(), members))
-	expect(map[string]int32{})
+	expect(map[string]int32{"Deployment/weft-operands": 1})
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
-	"github.com/weft-network/weft/pkg/resolver"
+	"github.com/weft-network/weft/pkg/process/resolver"
 	"github.com/weft-network/weft/test/poll"
 )
 

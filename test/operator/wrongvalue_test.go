@@ -41,6 +41,9 @@ func TestAWrongValueChangesNothing(t *testing.T) {
 			if kind == "FloatingIP" && strings.HasPrefix(path, "holder.") {
 				return // the operator writes it
 			}
+			if kind == "ClusterNetwork" && strings.HasPrefix(path, "components.") {
+				return // weft-operands follows it: test/crd has wrong values, and package rollout stops at the first node
+			}
 			values := append(slices.Clone(wrongValues[kind][path]), valuesOf(field)...)
 			if len(values) == 0 {
 				t.Errorf("%s has no wrong value for %s", kind, path)

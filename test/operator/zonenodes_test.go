@@ -18,7 +18,7 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// divided is a cluster with n1 in the part without a name and n2 in zone east. Both operators run.
+// divided is a cluster with n1 in the default zone and n2 in zone east. Both operators run.
 func divided(t *testing.T, join func(w *world, names ...string)) (w, east *world) {
 	t.Helper()
 	return dividedIn(t, join, entry("10.244.0.0/16", 24))
@@ -142,7 +142,7 @@ func TestZonesShareEgressIPs(t *testing.T) {
 		t.Errorf("the zone's operator writes %q", writes)
 	}
 
-	// The node returns to the part without a name with the address.
+	// The node returns to the default zone with the address.
 	w.relabel("n2", "")
 	w.inZoneOf("n2", "")
 	w.awaitRows(func() []string { return w.egressRows("team") }, "ovn_cluster_router 100 reroute "+join["n2"], "GR_n2 192.0.2.100")
@@ -219,7 +219,7 @@ func TestANodeOfAZoneIsDeleted(t *testing.T) {
 			return nil
 		})
 	}
-	// A node of the same name starts in the part without a name, because it has no label.
+	// A node of the same name starts in the default zone, because it has no label.
 	w.join("n2")
 	w.hasSwitch("n2", true)
 	w.inZoneOf("n2", "")
@@ -274,7 +274,7 @@ func TestARestartInAZoneWritesNothing(t *testing.T) {
 	}
 }
 
-// A pod in a zone that requests what only the part without a name has gets no port, and an event that says why. It gets its port when its
+// A pod in a zone that requests what only the default zone has gets no port, and an event that says why. It gets its port when its
 // node returns.
 func TestRequestsThatAZoneDoesNotFulfil(t *testing.T) {
 	w, east := divided(t, (*world).join)
@@ -285,8 +285,8 @@ func TestRequestsThatAZoneDoesNotFulfil(t *testing.T) {
 	later := w.create("n2", "later")[0]
 	east.port(later)
 	w.says(w.event("floats", "FailedAddressAllocation"), "floating addresses", "zone east", networkv1alpha1.IPPoolAnnotation)
-	w.says(w.event("further", "FailedAddressAllocation"), "further networks", "zone east")
-	w.says(w.event("further", "FailedNetworkAllocation"), "further networks", "zone east")
+	w.says(w.event("further", "FailedAddressAllocation"), "secondary networks", "zone east")
+	w.says(w.event("further", "FailedNetworkAllocation"), "secondary networks", "zone east")
 	for _, w := range []*world{w, east} {
 		for _, p := range []*corev1.Pod{floating, further} {
 			w.noPort(p)
@@ -301,7 +301,7 @@ func TestRequestsThatAZoneDoesNotFulfil(t *testing.T) {
 	// A request that a running pod gets changes nothing of it.
 	before := east.port(later)
 	w.edit(later, func() { metav1.SetMetaDataAnnotation(&later.ObjectMeta, networks.Annotation, "blue") })
-	w.says(w.event("later", "FailedNetworkAllocation"), "further networks", "zone east")
+	w.says(w.event("later", "FailedNetworkAllocation"), "secondary networks", "zone east")
 	if now := east.port(later); !slices.Equal(now.Addresses, before.Addresses) {
 		t.Errorf("the running pod had %v and has %v", before.Addresses, now.Addresses)
 	}

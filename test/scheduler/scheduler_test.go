@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/floating"
-	"github.com/weft-network/weft/pkg/floating/claim"
+	"github.com/weft-network/weft/pkg/addresses/floating"
+	"github.com/weft-network/weft/pkg/addresses/floating/claim"
 )
 
 // A pod goes to a node that carries an address of its pool. Without one, its event says why, for each node, and it is

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
-	"github.com/weft-network/weft/pkg/extender"
 	"github.com/weft-network/weft/pkg/install/pki"
+	"github.com/weft-network/weft/pkg/servers/extender"
 	"github.com/weft-network/weft/test/poll"
 )
 
@@ -106,7 +106,13 @@ func (w *world) extender(address string, bind func(*replica, *corev1.Pod) error)
 		}
 	}()
 	w.Cleanup(r.stop)
-	<-ready
+	select {
+	case <-ready:
+	case <-r.ended:
+		w.Fatal("the extender ended before it was ready")
+	case <-time.After(patience):
+		w.Fatal("the extender is not ready")
+	}
 	return r
 }
 

@@ -13,9 +13,9 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
-	"github.com/weft-network/weft/pkg/reserved"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -177,7 +177,7 @@ func stripped(all []discoveryv1.EndpointSlice) (kept []discoveryv1.EndpointSlice
 	return kept
 }
 
-// sharing returns a function that finds the other services with an address of one, as pkg/balance does.
+// sharing returns a function that finds the other services with an address of one, as pkg/addresses/balance does.
 func sharing(services []corev1.Service) func(*corev1.Service) []corev1.Service {
 	byAddress := map[netip.Addr][]*corev1.Service{}
 	for i := range services {

@@ -18,9 +18,9 @@ import (
 const root = "../.."
 
 // agent lists the packages that run on a node.
-var agent = []string{"cmd/weft-agent", "cmd/weft-cni", "cmd/weft-ovn", "cmd/weft-capture", "pkg/capture", "pkg/install/launch",
+var agent = []string{"cmd/weft-agent", "cmd/weft-cni", "cmd/weft-ovn", "cmd/weft-capture", "pkg/kubectl/capture", "pkg/install/launch",
 	"pkg/agent", "pkg/cni",
-	"pkg/cni/cniwire", "pkg/cni/tombstone", "pkg/trigger", "pkg/ovn/unixctl", "pkg/ovndb"}
+	"pkg/cni/cniwire", "pkg/cni/tombstone", "pkg/process/trigger", "pkg/ovn/unixctl", "pkg/ovndb"}
 
 // path lists the code through which an ADD or DEL passes. Nothing there may wait for a clock.
 var path = []string{"cmd/weft-cni/", "pkg/cni/", "pkg/cni/cniwire/", "pkg/agent/cniserver/",

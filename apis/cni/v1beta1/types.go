@@ -30,7 +30,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// MultiNetworkPolicy is a NetworkPolicy for the interfaces that pods have on further networks.
+// MultiNetworkPolicy is a NetworkPolicy for the interfaces that pods have on secondary networks.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=multi-networkpolicies

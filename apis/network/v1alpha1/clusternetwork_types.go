@@ -185,8 +185,12 @@ type ClusterNetworkSpec struct {
 	// +kubebuilder:default={}
 	Upgrade Upgrade `json:"upgrade,omitempty,omitzero"`
 
+	// components adjusts the pods of Weft and OVN, if the operator runs them.
+	// +optional
+	Components Components `json:"components,omitempty,omitzero"`
+
 	// zones are parts of the cluster with OVN databases and an operator of their own, if the operator runs them. A node is in the
-	// first zone that selects it, and otherwise in the part of the cluster without a name.
+	// first zone that selects it, and otherwise in the default zone.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -218,9 +222,9 @@ type Zone struct {
 	Databases Databases `json:"databases,omitempty,omitzero"`
 }
 
-// Databases configures OVN's databases, of a zone or of the part of the cluster without a name.
+// Databases configures OVN's databases, of a zone or of the default zone.
 type Databases struct {
-	// members is the number of nodes with a member of the databases. With 3 members the zone, or the part without a name,
+	// members is the number of nodes with a member of the databases. With 3 members the zone, or the default zone,
 	// can be changed as long as two of them work. It can be changed at any time.
 	// +optional
 	// +kubebuilder:default=1
@@ -442,7 +446,7 @@ type GatewayOverride struct {
 	NextHops []IP `json:"nextHops,omitempty"`
 }
 
-// AttachmentProvider is a program that attaches further networks to pods.
+// AttachmentProvider is a program that attaches secondary networks to pods.
 //
 // +kubebuilder:validation:Enum=Weft;Multus
 type AttachmentProvider string
@@ -520,7 +524,7 @@ type ClusterNetworkStatus struct {
 	// +optional
 	Databases *DatabasesStatus `json:"databases,omitempty"`
 
-	// relays are the relays of the southbound database of the part without a name. It is absent without relays.
+	// relays are the relays of the southbound database of the default zone. It is absent without relays.
 	// +optional
 	// +listType=map
 	// +listMapKey=node

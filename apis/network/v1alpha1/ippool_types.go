@@ -85,7 +85,7 @@ type IPPoolLocation string
 const (
 	// LocationOverlay: the address is the pod's own on eth0. It is in a network of ClusterNetwork's spec.clusterNetwork.
 	LocationOverlay IPPoolLocation = "Overlay"
-	// LocationUnderlay: the address is the pod's own on a further interface, on a Network.
+	// LocationUnderlay: the address is the pod's own on a secondary interface, on a Network.
 	LocationUnderlay IPPoolLocation = "Underlay"
 	// LocationNAT: the gateway router of the pod's node translates between the address and the pod's address on eth0,
 	// in both directions. The address is in the network of the nodes' link to the outside.

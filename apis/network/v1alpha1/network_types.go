@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Network is a further network that pods can attach to, beside the cluster's own. Weft makes a
+// Network is a secondary network that pods can attach to, beside the cluster's own. Weft makes a
 // NetworkAttachmentDefinition of its name in each selected namespace, and pods name that definition in the annotation
 // k8s.v1.cni.cncf.io/networks. Its addresses may overlap those of other Networks and of the cluster.
 //

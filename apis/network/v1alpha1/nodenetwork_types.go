@@ -115,7 +115,7 @@ type NodeNetworkSpec struct {
 	// +kubebuilder:validation:MaxItems=2
 	Relays []IP `json:"relays,omitempty"`
 
-	// zone is the node's zone. It is absent in the part of the cluster without a name.
+	// zone is the node's zone. It is absent in the default zone.
 	// +optional
 	Zone ZoneName `json:"zone,omitempty"`
 

@@ -11,6 +11,9 @@ import (
 // JSON. The agent answers in status.probe.
 const ProbeAnnotation = GroupName + "/probe"
 
+// AppliedAnnotation on each workload that weft-operands applied is the digest of what it applied last.
+const AppliedAnnotation = GroupName + "/applied"
+
 // AcceptDifferenceAnnotation on the ClusterNetwork permits a version to remove as many rows of the northbound
 // database as its preflight reports. The value is the version.
 const AcceptDifferenceAnnotation = GroupName + "/accept-difference"
@@ -88,6 +91,10 @@ type RolloutStatus struct {
 	Version string `json:"version"`
 	// image is the image of the operands.
 	Image string `json:"image"`
+	// settings is the digest of spec.components. It is absent if nothing is set.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	Settings string `json:"settings,omitempty"`
 	// stage is the present stage. It is absent when the rollout is complete.
 	// +optional
 	Stage RolloutStage `json:"stage,omitempty"`

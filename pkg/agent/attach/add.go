@@ -81,7 +81,7 @@ func (a *adding) run(ctx context.Context, req cniwire.Request, config cniwire.Co
 	if other := a.Attachments.interfaceOf(a.port, req.ContainerID, req.IfName); other != "" {
 		return nil, cniwire.Errorf(cniwire.CodeInvalidConfig,
 			"port %s: the sandbox has interface %s on this network already, and gets no second one, %s: "+
-				"request further interfaces by the annotation %s", a.port, other, req.IfName, networks.Annotation)
+				"request secondary interfaces by the annotation %s", a.port, other, req.IfName, networks.Annotation)
 	}
 	if err := a.awaitReady(ctx); err != nil {
 		return nil, err
@@ -269,12 +269,15 @@ func (a *adding) attach(ctx context.Context, want cni.PodInterface) (made cni.At
 
 // plug adds the host's end of the link to br-int and waits until its flows are installed.
 func (a *adding) plug(ctx context.Context, want desired.Attachment) error {
-	if err := a.Attachments.add(ctx, want); err != nil {
+	err := a.Attachments.add(ctx, want)
+	if uncopied := (*uncopiedError)(nil); errors.As(err, &uncopied) {
+		return a.stopped(ctx, stageLink, err.Error())
+	} else if err != nil {
 		return a.stopped(ctx, stagePort, "Open vSwitch: "+err.Error())
 	}
 	a.clock.reached(stagePort)
 	state := ""
-	err := a.OVS.Wait(ctx, func() (bool, error) {
+	err = a.OVS.Wait(ctx, func() (bool, error) {
 		state = a.observe(want)
 		a.waits(state)
 		return state == "", nil

@@ -36,6 +36,10 @@ type Attachments struct {
 	Restored func()
 	// Moved, if set, is called after an interface was added or removed.
 	Moved func(interfaceID string)
+	// Uncopied, if set, is called when a copy of the record could not be written, as Copied reports.
+	Uncopied func()
+
+	uncopied atomic.Bool
 
 	tunnels atomic.Pointer[[]netip.Addr] // desired.Chassis.Tunnels
 
@@ -234,11 +238,31 @@ func (a *Attachments) add(ctx context.Context, want desired.Attachment) error {
 	}
 	a.notify(want.InterfaceID)
 	if err := a.Copies.put(want); err != nil {
-		return err
+		a.uncopied.Store(true)
+		if a.Uncopied != nil {
+			a.Uncopied()
+		}
+		return &uncopiedError{err}
 	}
 	if replaces && (former.ContainerID != want.ContainerID || former.IfName != want.IfName) {
 		return errors.Join(a.Copies.remove(former.ContainerID, former.IfName), cni.Detach(former.ContainerID, former.IfName))
 	}
+	return nil
+}
+
+// uncopiedError means that an interface was made, and its copy was not.
+type uncopiedError struct{ error }
+
+// Copied returns an error while no copy of the record can be written, as on a full disk: no pod can start then. After a failure it tries
+// again.
+func (a *Attachments) Copied() error {
+	if !a.uncopied.Load() {
+		return nil
+	}
+	if err := a.Copies.try(); err != nil {
+		return err
+	}
+	a.uncopied.Store(false)
 	return nil
 }
 

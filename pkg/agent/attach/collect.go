@@ -31,8 +31,8 @@ const (
 // Collector removes attachments whose DEL never came. It keeps an attachment that is younger than its delay, or whose
 // pod has a request under way, because a list without it may be older than the attachment.
 type Collector struct {
-	// Further removes the further interfaces of a sandbox; nil: sandboxes have no further interfaces.
-	Further Further
+	// Secondary removes the secondary interfaces of a sandbox; nil: sandboxes have no secondary interfaces.
+	Secondary Secondary
 
 	attachments *Attachments
 	turns       *cniserver.Turns
@@ -90,8 +90,8 @@ func (c *Collector) remove(ctx context.Context, a desired.Attachment) (gone bool
 		return false, nil
 	}
 	defer done()
-	if _, _, ofCluster := names.ParsePodPort(a.InterfaceID); ofCluster && c.Further != nil {
-		if err := c.Further.Detach(ctx, a.ContainerID); err != nil {
+	if _, _, ofCluster := names.ParsePodPort(a.InterfaceID); ofCluster && c.Secondary != nil {
+		if err := c.Secondary.Detach(ctx, a.ContainerID); err != nil {
 			return false, fmt.Errorf("port %s: sandbox %s: %w", a.InterfaceID, a.ContainerID, err)
 		}
 	}
@@ -119,8 +119,8 @@ func (h *Handler) GC(ctx context.Context, req cniwire.Request) error {
 	_, err = h.Collector.collect(ctx, reasonGC, func(a desired.Attachment) bool {
 		return a.Network == config.Name && !valid[cniwire.Attachment{ContainerID: a.ContainerID, IfName: a.IfName}]
 	})
-	if h.Further == nil || config.Network != "" {
+	if h.Secondary == nil || config.Network != "" {
 		return err
 	}
-	return errors.Join(err, h.Further.Collect(ctx))
+	return errors.Join(err, h.Secondary.Collect(ctx))
 }

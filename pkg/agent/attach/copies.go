@@ -57,6 +57,22 @@ func (c Copies) put(a desired.Attachment) error {
 	return nil
 }
 
+// try writes a file like a copy, and removes it.
+func (c Copies) try() error {
+	if err := os.MkdirAll(c.path, 0o700); err != nil {
+		return fmt.Errorf("copy of the record: %w", err)
+	}
+	file, err := os.CreateTemp(c.path, ".try*")
+	if err != nil {
+		return fmt.Errorf("copy of the record: %w", err)
+	}
+	_, err = file.Write(make([]byte, os.Getpagesize()))
+	if err := errors.Join(err, file.Close(), os.Remove(file.Name())); err != nil {
+		return fmt.Errorf("copy of the record: %w", err)
+	}
+	return nil
+}
+
 // remove removes the copy of an attachment. A missing copy is not an error.
 func (c Copies) remove(containerID, ifName string) error {
 	if err := os.Remove(c.file(containerID, ifName)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -41,8 +41,8 @@ type Options struct {
 	Foreign *ForeignHosts
 	// Counted is called when the number of attachments may have changed.
 	Counted func()
-	// Further attaches what pods request beside the cluster network; nil: nothing.
-	Further Further
+	// Secondary attaches what pods request beside the cluster network; nil: nothing.
+	Secondary Secondary
 	// HostPorts gives pods random host ports; nil: none.
 	HostPorts HostPorts
 	// Grace is how long ovn-controller and the southbound database may be disconnected before STATUS reports it.
@@ -94,8 +94,8 @@ func (h *Handler) Del(ctx context.Context, req cniwire.Request) error {
 	if req.Args.PodName != "" {
 		port = portOf(req, config)
 	}
-	if h.Further != nil && config.Network == "" {
-		if err := h.Further.Detach(ctx, req.ContainerID); err != nil {
+	if h.Secondary != nil && config.Network == "" {
+		if err := h.Secondary.Detach(ctx, req.ContainerID); err != nil {
 			return err
 		}
 	}
@@ -143,12 +143,12 @@ func (h *Handler) Check(ctx context.Context, req cniwire.Request) error {
 	if err := h.verify(have); err != nil || config.Network != "" {
 		return err
 	}
-	return h.checkFurther(ctx, req.ContainerID)
+	return h.checkSecondary(ctx, req.ContainerID)
 }
 
-// checkFurther verifies the further interfaces of a sandbox.
-func (h *Handler) checkFurther(ctx context.Context, containerID string) error {
-	if h.Further == nil {
+// checkSecondary verifies the secondary interfaces of a sandbox.
+func (h *Handler) checkSecondary(ctx context.Context, containerID string) error {
+	if h.Secondary == nil {
 		return nil
 	}
 	for _, have := range h.Attachments.OnNetworks(containerID) {
@@ -156,7 +156,7 @@ func (h *Handler) checkFurther(ctx context.Context, containerID string) error {
 			return err
 		}
 	}
-	return h.Further.Check(ctx, containerID)
+	return h.Secondary.Check(ctx, containerID)
 }
 
 // verify returns an error for what an attachment lacks. It reads the caches and the links.

@@ -26,7 +26,7 @@ func (a *Attachments) readTombstones() (tombstones, error) {
 // name reports whether a tombstone names the attachment, so that its DEL has come.
 func (s tombstones) name(a desired.Attachment) bool {
 	return slices.ContainsFunc(s, func(one tombstone.Tombstone) bool {
-		// The DEL of a sandbox names its interface on the cluster network, and means the further interfaces too.
+		// The DEL of a sandbox names its interface on the cluster network, and means the secondary interfaces too.
 		return one.Names(a.ContainerID, a.IfName, a.PodUID) || a.Request != "" && one.ContainerID == a.ContainerID
 	})
 }

@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 	"github.com/weft-network/weft/pkg/ports"
-	"github.com/weft-network/weft/pkg/reserved"
 )
 
 // Flow is an OpenFlow flow of the external bridge in the syntax of ovs-ofctl(8).

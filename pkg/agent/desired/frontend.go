@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
 	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 // Frontend is an address and port at which the host serves clients: its own programs, and clients outside the cluster.
@@ -265,7 +265,7 @@ func StripService(s *corev1.Service) *corev1.Service {
 		stripped := corev1.LoadBalancerIngress{IP: ingress.IP, IPMode: ingress.IPMode}
 		kept.Status.LoadBalancer.Ingress = append(kept.Status.LoadBalancer.Ingress, stripped)
 	}
-	if loadbalancer.IsOurs(s) { // its addresses do not yield to an IPPool
+	if lbpool.IsOurs(s) { // its addresses do not yield to an IPPool
 		kept.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ServiceLoadBalancerReady}}
 	}
 	return kept

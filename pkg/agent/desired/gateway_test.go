@@ -16,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/addresses/lbpool"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/loadbalancer"
 )
 
 func addrs(texts ...string) (parsed []netip.Addr) {
@@ -181,7 +181,7 @@ func TestFrontends(t *testing.T) {
 	}
 	given := loadBalancer()
 	given.Status.Conditions = []metav1.Condition{{Type: networkv1alpha1.ServiceLoadBalancerReady, Status: metav1.ConditionTrue}}
-	if loadbalancer.IsOurs(stripped) || !loadbalancer.IsOurs(desired.StripService(given)) {
+	if lbpool.IsOurs(stripped) || !lbpool.IsOurs(desired.StripService(given)) {
 		t.Error("a stripped Service does not say whether the operator gave it its addresses")
 	}
 }
@@ -484,7 +484,7 @@ func TestNoTunnelLeavesThroughTheRouterOrTheHost(t *testing.T) {
 	}
 	for _, mode := range []networkv1alpha1.GatewayMode{networkv1alpha1.GatewayShared, networkv1alpha1.GatewayLocal} {
 		services := []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:10:96::/112")}
-		chains := desired.HostRules{Mode: mode, Services: services}.Table().Chains
+		chains := desired.HostRules{Mode: mode, Services: services, Router: "0a:58:0a:f4:01:01"}.Table().Chains
 		i := slices.IndexFunc(chains, func(c desired.NftChain) bool { return c.Hook == "forward" })
 		if i < 0 {
 			t.Fatalf("mode %s: no chain for forwarded packets", mode)
@@ -495,6 +495,7 @@ func TestNoTunnelLeavesThroughTheRouterOrTheHost(t *testing.T) {
 			`oifname "ovn-k8s-mp0" icmp type redirect drop`,
 			`iifname "ovn-k8s-mp0" ip daddr 10.96.0.0/16 ct original ip daddr 10.96.0.0/16 drop`,
 			`iifname "ovn-k8s-mp0" ip6 daddr fd00:10:96::/112 ct original ip6 daddr fd00:10:96::/112 drop`,
+			`iifname "ovn-k8s-mp0" ether saddr != 0a:58:0a:f4:01:01 drop`,
 		} {
 			if !slices.Contains(chains[i].Rules, rule) {
 				t.Errorf("mode %s: rule %q is missing in %q", mode, rule, chains[i].Rules)

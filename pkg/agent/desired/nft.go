@@ -9,10 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ipam"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ports"
-	"github.com/weft-network/weft/pkg/reserved"
 )
 
 // NftTable is a table of nftables(8) of family inet.
@@ -51,6 +52,8 @@ type HostRules struct {
 	Pods, Services []netip.Prefix
 	// Subnets are the node's own pod subnets.
 	Subnets []netip.Prefix
+	// Router is the MAC of the cluster's router on the node's switch.
+	Router string
 	// Egress reports whether the node's gateway router leads to the host, in Local mode.
 	Egress bool
 	// Forwards reports whether the host forwards packets of clients in Shared mode.
@@ -259,7 +262,8 @@ func guard() NftChain {
 // forward drops packets that must not pass through the host. These are datagrams to tunnels, from pods or to endpoints
 // elsewhere that this table chose: with the host's address, other nodes would accept them as this node's own. These are
 // also redirects to pods, which only routers on the receiver's own link may send (RFC 792, RFC 4861 §8), and packets to cluster IPs that
-// no service has, which the host's route would send back to OVN. Another proxy on the host may have translated them before.
+// no service has, which the host's route would send back to OVN. Another proxy on the host may have translated them before. Pods leave
+// through the router only.
 func (h HostRules) forward() NftChain {
 	chain := NftChain{Name: "forward", Type: "filter", Hook: "forward", Priority: "filter", Rules: []string{
 		fmt.Sprintf("iifname %q udp dport %d drop", names.ManagementInterface, ports.Geneve),
@@ -281,7 +285,20 @@ func (h HostRules) forward() NftChain {
 	for _, f := range nftFamilies() {
 		chain.add("ct status dnat udp dport %d %s @beyond%s drop", ports.Geneve, f.destination(), f.suffix)
 	}
+	if h.Router != "" {
+		// A pod that sends to the management port's MAC would leave past the router, with its egress IPs, and past limits and marks.
+		chain.add("iifname %q ct direction reply accept", names.ManagementInterface)
+		chain.add("iifname %q ether saddr != %s drop", names.ManagementInterface, h.Router)
+	}
 	return chain
+}
+
+// RouterMAC returns the MAC of the cluster's router on the node's switch, or "" while the node has no subnet.
+func RouterMAC(spec networkv1alpha1.NodeNetworkSpec) string {
+	if len(spec.PodSubnets) == 0 || spec.GatewayMACAddress != "" {
+		return string(spec.GatewayMACAddress)
+	}
+	return ipam.MAC(facts.Gateways(Prefixes(spec.PodSubnets))).String()
 }
 
 // TunnelGuard returns the table that drops tunnels' packets which IPsec does not protect. The kernel's policies do so, too, until

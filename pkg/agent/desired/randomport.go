@@ -6,12 +6,12 @@ import (
 	"hash/fnv"
 	"iter"
 	"net/netip"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 )
@@ -87,7 +87,7 @@ func HostPortAnnotations(pod *corev1.Pod, given []ovnexpr.HostPort, addresses []
 // galaxyPorts lists all host ports of a pod as TKEStack Galaxy does.
 func galaxyPorts(pod *corev1.Pod, given []ovnexpr.HostPort, addresses []netip.Addr) []networkv1alpha1.GalaxyPort {
 	found := []networkv1alpha1.GalaxyPort{}
-	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+	for container := range facts.Containers(pod) {
 		for _, p := range container.Ports {
 			port := networkv1alpha1.GalaxyPort{HostPort: p.HostPort, ContainerPort: p.ContainerPort,
 				Protocol: string(p.Protocol), HostIP: p.HostIP, PodName: pod.Name}

@@ -11,9 +11,9 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
-	"github.com/weft-network/weft/pkg/reserved"
 )
 
 // Unreserved returns the frontends whose destination is not reserved. The operator refuses the others too and reports

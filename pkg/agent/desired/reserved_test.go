@@ -11,9 +11,9 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
-	"github.com/weft-network/weft/pkg/reserved"
 )
 
 // reservations returns the reservations of node n1 and of a second node that has only an address.

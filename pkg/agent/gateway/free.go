@@ -8,7 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/weft-network/weft/pkg/agent/nftables"
-	"github.com/weft-network/weft/pkg/reserved"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 )
 
 // FreeReserved removes translations of this host's reserved ports from the nftables table of an earlier agent, whose

@@ -9,9 +9,10 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
+	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
-	"github.com/weft-network/weft/pkg/reserved"
 )
 
 // frontends returns what clients outside can connect to at this node: services, and attached pods with host ports.
@@ -65,7 +66,7 @@ func (r *Gateway) attached(bindings []*sbdb.PortBinding) []*sbdb.PortBinding {
 // reserved returns the destinations that no service or host port of this node may use.
 func (r *Gateway) reserved(spec networkv1alpha1.NodeNetworkSpec) reserved.Table {
 	table := reserved.Table{
-		Ports: reserved.Defaults(), Nodes: maps.Clone(r.outside.nodes), Networks: desired.Prefixes(spec.ClusterSubnets),
+		Ports: reserved.Defaults(), Nodes: maps.Clone(r.outside.nodes), Networks: facts.NodeReserved(spec),
 	}
 	if table.Nodes == nil {
 		table.Nodes = map[netip.Addr]string{}
@@ -81,7 +82,7 @@ func (r *Gateway) reserved(spec networkv1alpha1.NodeNetworkSpec) reserved.Table 
 		}
 	}
 	table.Sessions = desired.Sessions(spec, desired.Watched(r.outside.bindings))
-	return table.WithPorts(desired.ReservedPorts(spec)...).WithPorts(r.Listens...)
+	return table.WithPorts(desired.ReservedPorts(spec)...).WithPorts(r.Listens...).WithPorts(r.Services.checks.ports()...)
 }
 
 // OwnerOf returns who has a port of this node's addresses: a reservation, or a service's node port. Until the

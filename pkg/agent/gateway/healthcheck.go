@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 )
 
 // healthTimeout limits the duration of a load balancer's request.
@@ -71,6 +73,16 @@ func (h *HealthChecks) set(name types.NamespacedName, port int32, ready localEnd
 		check.set(ready)
 	}
 	return nil
+}
+
+// ports returns the ports at which the services' health checks are served.
+func (h *HealthChecks) ports() (found []reserved.Port) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, check := range h.byName {
+		found = append(found, reserved.Port{Protocol: "tcp", Number: uint16(check.port), Owner: "the node port of service " + name.String()})
+	}
+	return found
 }
 
 func (h *HealthChecks) forget(name types.NamespacedName) {

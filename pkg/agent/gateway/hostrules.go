@@ -31,7 +31,7 @@ func (r *Gateway) applyRules(ctx context.Context, spec networkv1alpha1.NodeNetwo
 		Mode: spec.Gateway.Mode, SNAT: spec.Gateway.SNAT, Addresses: r.addresses, Pods: desired.Prefixes(spec.ClusterSubnets),
 		Services: desired.Prefixes(spec.ServiceSubnets), Subnets: desired.Prefixes(spec.PodSubnets),
 		Egress:   spec.Gateway.Mode == networkv1alpha1.GatewayLocal && r.outside.leadsThroughPort(),
-		Forwards: r.outside.forwards,
+		Forwards: r.outside.forwards, Router: desired.RouterMAC(spec),
 	}
 	rules.Reserved = r.reserved(spec)
 	r.outside.reserved.Store(&rules.Reserved)

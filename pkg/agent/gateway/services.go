@@ -26,12 +26,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/addresses/balance"
 	"github.com/weft-network/weft/pkg/agent/desired"
-	"github.com/weft-network/weft/pkg/balance"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 	"github.com/weft-network/weft/pkg/ovn/names"
-	"github.com/weft-network/weft/pkg/reserved"
-	"github.com/weft-network/weft/pkg/trigger"
+	"github.com/weft-network/weft/pkg/process/trigger"
 )
 
 // CachedServices configures what an agent's cache holds of services, their endpoints and what decides about their addresses.
@@ -188,7 +188,7 @@ func (s *Services) begin(ctx context.Context) error {
 // read reads all services. The caches must be synced.
 func (s *Services) read(ctx context.Context) error {
 	var list corev1.ServiceList
-	if err := s.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.reader.List(ctx, &list); err != nil {
 		return fmt.Errorf("list services: %w", err)
 	}
 	all, allUDP := map[types.NamespacedName][]desired.Frontend{}, map[types.NamespacedName]desired.Backends{}
@@ -223,8 +223,7 @@ func put[V any](m map[types.NamespacedName]V, name types.NamespacedName, value V
 // listServers reads the addresses of the API servers.
 func (s *Services) listServers(ctx context.Context) (found []reserved.Destination, err error) {
 	var list discoveryv1.EndpointSliceList
-	err = s.reader.List(ctx, &list, client.InNamespace(apiServer.Namespace), client.MatchingFields{balance.ByService: apiServer.Name},
-		client.UnsafeDisableDeepCopy)
+	err = s.reader.List(ctx, &list, client.InNamespace(apiServer.Namespace), client.MatchingFields{balance.ByService: apiServer.Name})
 	if err != nil {
 		return nil, fmt.Errorf("list the API server's endpoints: %w", err)
 	}

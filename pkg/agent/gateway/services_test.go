@@ -18,8 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
+	"github.com/weft-network/weft/pkg/addresses/balance"
 	"github.com/weft-network/weft/pkg/agent/desired"
-	"github.com/weft-network/weft/pkg/balance"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 )
 
 // service returns a service of TCP port 443 that was created at a second.
@@ -138,7 +139,13 @@ func TestATakenHealthCheckPort(t *testing.T) {
 	if err != nil || answer.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("the health check answers %v, %v", answer, err)
 	}
-	s.checks.forget(request.NamespacedName)
+	want := []reserved.Port{{Protocol: "tcp", Number: uint16(port), Owner: "the node port of service demo/web"}}
+	if got := s.checks.ports(); !slices.Equal(got, want) {
+		t.Errorf("reserved ports %v", got)
+	}
+	if s.checks.forget(request.NamespacedName); len(s.checks.ports()) != 0 {
+		t.Errorf("reserved ports of no service: %v", s.checks.ports())
+	}
 }
 
 // Each field of a slice that decides about a backend is noticed, and no other.

@@ -29,6 +29,7 @@ import (
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/podapi"
 	"github.com/weft-network/weft/pkg/cni/cniwire"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/ovnexpr"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 )
@@ -265,7 +266,7 @@ func unmapped(pod *corev1.Pod, mapped []ovnexpr.HostPort) map[desired.NodePort]b
 
 // fixedPorts returns the host ports that a pod names.
 func fixedPorts(pod *corev1.Pod) (found []desired.NodePort) {
-	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+	for container := range facts.Containers(pod) {
 		for _, port := range container.Ports {
 			if port.HostPort != 0 {
 				found = append(found, desired.NodePort{Protocol: strings.ToLower(string(port.Protocol)), Port: uint16(port.HostPort)})

@@ -64,7 +64,7 @@ func (i *Recorder) record(ctx context.Context, d demand) error {
 		return fmt.Errorf("VIP %q: %w", d.vip, err)
 	}
 	var list corev1.ServiceList
-	if err := i.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := i.client.List(ctx, &list); err != nil {
 		return err
 	}
 	for n := range list.Items {

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/knftables"
 
 	"github.com/weft-network/weft/pkg/agent/desired"
-	"github.com/weft-network/weft/pkg/reserved"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 )
 
 // The names of the tables, whose family is inet.

@@ -14,7 +14,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/nftables"
-	"github.com/weft-network/weft/pkg/reserved"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 )
 
 func nft(t *testing.T, args ...string) string {

@@ -431,7 +431,7 @@ func (r *Reconciler) applyCNI(before []desired.Stage) desired.Stage {
 			return stage
 		}
 	}
-	if err := r.CNI.Write(); err != nil {
+	if err := errors.Join(r.Attachments.Copied(), r.CNI.Write()); err != nil {
 		stage.Reason, stage.Err = networkv1alpha1.ReasonHostError, err
 	} else if other := r.CNI.Other(); other != "" {
 		stage.Reason = networkv1alpha1.ReasonOtherConfiguration

@@ -12,8 +12,8 @@ import (
 
 	"github.com/weft-network/weft/pkg/agent/desired"
 	"github.com/weft-network/weft/pkg/agent/openflow"
+	"github.com/weft-network/weft/pkg/ipam/reserved"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
-	"github.com/weft-network/weft/pkg/reserved"
 )
 
 const bridgeName = "br-test"

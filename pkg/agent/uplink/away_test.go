@@ -25,13 +25,7 @@ func newUserspaceWorld(t *testing.T) *world {
 	if datapath() != networkv1alpha1.DatapathNetdev {
 		t.Skip("the kernel's datapath forwards without ovs-vswitchd")
 	}
-	w := newWorld(t)
-	t.Cleanup(func() { // the link of a bridge outlives a killed ovs-vswitchd
-		if left, err := netlink.LinkByName(bridge); err == nil {
-			must(t, netlink.LinkDel(left))
-		}
-	})
-	return w
+	return newWorld(t)
 }
 
 // watch runs a Watch with a grace until the test ends, and returns a channel of what it reports.

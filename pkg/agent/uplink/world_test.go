@@ -55,6 +55,11 @@ type world struct {
 
 // newWorld configures the node as a host would, and starts Open vSwitch without a bridge.
 func newWorld(t *testing.T) *world {
+	t.Cleanup(func() { // after the end of ovs-vswitchd: what it made last outlives it
+		if left, err := netlink.LinkByName(bridge); err == nil {
+			must(t, netlink.LinkDel(left))
+		}
+	})
 	w := &world{T: t, dir: t.TempDir(), boot: "boot-1", ovs: ovndbtest.StartSwitch(t)}
 	w.ns = newNamespace(t)
 	w.plug()

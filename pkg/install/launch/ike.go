@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 )
@@ -28,8 +29,8 @@ const ikeConfig = `charon {
   filelog {
     stderr {
       default = 0
-      ike = 1
-      knl = 1
+      ike = LEVEL
+      knl = LEVEL
       time_format = %FT%T
     }
   }
@@ -42,6 +43,8 @@ func IKESocket(dir string) string { return filepath.Join(dir, "charon.vici") }
 // IKE returns strongSwan's IKE daemon, which takes its connections from the socket in dir.
 func IKE(dir string) Program {
 	config := filepath.Join(dir, "strongswan.conf")
-	return Program{Dirs: []string{dir}, Files: map[string]string{config: strings.Replace(ikeConfig, "SOCKET", IKESocket(dir), 1)},
+	level := cmp.Or(map[string]string{"error": "0", "warning": "0", "debug": "2"}[logLevel()], "1")
+	text := strings.NewReplacer("SOCKET", IKESocket(dir), "LEVEL", level).Replace(ikeConfig)
+	return Program{Dirs: []string{dir}, Files: map[string]string{config: text},
 		Env: []string{"STRONGSWAN_CONF=" + config}, Argv: []string{"charon"}}
 }

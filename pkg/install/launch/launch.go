@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -34,8 +35,20 @@ const (
 	ovsSchemas = "/usr/share/openvswitch"
 )
 
-// Daemons log to standard error only, because the container runtime keeps it.
-var logging = []string{"-vconsole:info", "-vsyslog:off", "-vfile:off"}
+// LogLevel is the environment variable with the lowest severity of the messages to write, as of package logging.
+const LogLevel = "WEFT_LOG_LEVEL"
+
+// severities are Open vSwitch's words by the values of LogLevel in lower case.
+var severities = map[string]string{"error": "err", "warning": "warn", "info": "info", "debug": "dbg"}
+
+// logLevel returns the value of LogLevel in lower case.
+func logLevel() string { return strings.ToLower(os.Getenv(LogLevel)) }
+
+// logging returns the arguments by which daemons log to standard error only, because the container runtime keeps it.
+func logging() []string {
+	severity := cmp.Or(severities[logLevel()], "info")
+	return []string{"-vconsole:" + severity, "-vsyslog:off", "-vfile:off"}
+}
 
 // Program is what a container of OVN or Open vSwitch runs. Its fields are in the order of Prepare.
 type Program struct {
@@ -103,7 +116,7 @@ func Relay(source string, tls TLS) (Program, error) {
 
 // serverArgs returns the command line of an ovsdb-server whose files have the prefix run.
 func serverArgs(run string, tls TLS) []string {
-	return slices.Concat([]string{"ovsdb-server"}, logging, []string{
+	return slices.Concat([]string{"ovsdb-server"}, logging(), []string{
 		"--config-file=" + run + ".json", "--unixctl=" + run + ".ctl", "--pidfile=" + run + ".pid"}, tls.flags())
 }
 
@@ -137,7 +150,7 @@ func server(name, data string, tls TLS, remotes listeners) (Program, error) {
 // Northd returns ovn-northd for standalone databases. It uses the sockets of this host, which only root can open,
 // because the listeners on the network restrict writes.
 func Northd() Program {
-	return Program{Dirs: []string{OVNRun}, Argv: slices.Concat([]string{"ovn-northd"}, logging, []string{
+	return Program{Dirs: []string{OVNRun}, Argv: slices.Concat([]string{"ovn-northd"}, logging(), []string{
 		"--ovnnb-db=unix:" + OVNRun + "/ovnnb_db.sock", "--ovnsb-db=unix:" + OVNRun + "/ovnsb_db.sock",
 		"--pidfile=" + OVNRun + "/ovn-northd.pid"})}
 }
@@ -152,7 +165,7 @@ func ClusterNorthd() Program {
 		}
 		return strings.Join(all, ",")
 	}
-	return Program{Dirs: []string{OVNRun}, Argv: slices.Concat([]string{"ovn-northd"}, logging, []string{
+	return Program{Dirs: []string{OVNRun}, Argv: slices.Concat([]string{"ovn-northd"}, logging(), []string{
 		"--ovnnb-db=" + remotes("nb"), "--ovnsb-db=" + remotes("sb"), "--pidfile=" + OVNRun + "/ovn-northd.pid"})}
 }
 
@@ -171,21 +184,21 @@ func SwitchDatabase(datapath string) (Program, error) {
 			// the bridge.
 			Insert: `["Open_vSwitch",{"op":"insert","table":"Open_vSwitch","row":{"external_ids":["map",` +
 				`[["ovn-bridge-datapath-type","` + datapath + `"]]]}}]`},
-		Argv: slices.Concat([]string{"ovsdb-server"}, logging,
+		Argv: slices.Concat([]string{"ovsdb-server"}, logging(),
 			[]string{"--config-file=" + configured, "--pidfile=" + OVSRun + "/ovsdb-server.pid"}),
 	}, nil
 }
 
 // Switch returns ovs-vswitchd, which itself waits for its database.
 func Switch() Program {
-	return Program{Dirs: []string{OVSRun}, Argv: slices.Concat([]string{"ovs-vswitchd"}, logging,
+	return Program{Dirs: []string{OVSRun}, Argv: slices.Concat([]string{"ovs-vswitchd"}, logging(),
 		[]string{"unix:" + OVSRun + "/db.sock", "--pidfile=" + OVSRun + "/ovs-vswitchd.pid"})}
 }
 
 // Controller returns ovn-controller with the key pair of its chassis. It reads all other settings from the switch's
 // database. It logs ACL decisions to a file, from which the agent reports them.
 func Controller(tls TLS) Program {
-	return Program{Dirs: []string{OVNRun}, Await: tls.files(), Argv: slices.Concat([]string{"ovn-controller"}, logging,
+	return Program{Dirs: []string{OVNRun}, Await: tls.files(), Argv: slices.Concat([]string{"ovn-controller"}, logging(),
 		[]string{"-vacl_log:console:off", "-vacl_log:file:dbg", "--log-file=" + filepath.Join(OVNRun, acllog.File),
 			"unix:" + OVSRun + "/db.sock", "--pidfile=" + OVNRun + "/ovn-controller.pid"}, tls.flags())}
 }

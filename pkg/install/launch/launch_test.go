@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -168,6 +169,27 @@ func TestWhoMayWriteTheDatabases(t *testing.T) {
 		want, err := os.ReadFile(golden)
 		if err != nil || have != string(want) {
 			t.Errorf("%s (%v): have\n%s", golden, err, have)
+		}
+	}
+}
+
+// The environment chooses what the programs log.
+func TestLogLevel(t *testing.T) {
+	for level, want := range map[string]string{
+		"": "-vconsole:info ike = 1", "Info": "-vconsole:info ike = 1", "loud": "-vconsole:info ike = 1",
+		"Error": "-vconsole:err ike = 0", "Warning": "-vconsole:warn ike = 0", "Debug": "-vconsole:dbg ike = 2",
+	} {
+		t.Setenv(LogLevel, level)
+		words := strings.Fields(want)
+		for _, p := range []Program{Northd(), ClusterNorthd(), Switch(), Controller(TLS{})} {
+			if !slices.Contains(p.Argv, words[0]) {
+				t.Errorf("with level %q: %v, want %s", level, p.Argv, words[0])
+			}
+		}
+		for _, text := range IKE(t.TempDir()).Files {
+			if !strings.Contains(text, strings.Join(words[1:], " ")+"\n") {
+				t.Errorf("with level %q, charon's configuration is %s", level, text)
+			}
 		}
 	}
 }

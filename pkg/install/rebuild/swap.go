@@ -32,7 +32,8 @@ type target struct {
 }
 
 // check returns an error if the server has another file open, because the server would not find the new file at its
-// next start. It returns nil if the server does not run or its open files are not visible.
+// next start, or if the end of the server would end this process. It returns nil if the server does not run or its open files are not
+// visible.
 func (t target) check(ctx context.Context) error {
 	control, err := unixctl.Dial(ctx, t.control)
 	if err != nil {
@@ -53,7 +54,11 @@ func (t target) check(ctx context.Context) error {
 	}
 	for _, descriptor := range descriptors {
 		open, err := os.Readlink(descriptor)
-		if err == nil && strings.TrimSuffix(open, " (deleted)") == file {
+		switch {
+		case err != nil || strings.TrimSuffix(open, " (deleted)") != file:
+		case pid == 1:
+			return fmt.Errorf("the server of %s is the first process of this container, whose end would end the command too", t.name)
+		default:
 			return nil
 		}
 	}
@@ -64,16 +69,17 @@ func (t target) check(ctx context.Context) error {
 func (t target) previous() string { return t.file + swapSuffix }
 
 // swap replaces the database's file by a new one and makes the server open it. If the server does not serve the new
-// file, swap restores the old one. global is the UUID of the only row in the new file's global table; it identifies
-// the file. had reports whether a file was replaced, which restore would put back.
+// file, swap restores the old one, unless no server served that either. global is the UUID of the only row in the new file's global
+// table; it identifies the file. had reports whether a file was replaced, which restore would put back.
 func (t target) swap(ctx context.Context, fresh, globalTable, global string) (had bool, err error) {
+	worked := t.serves(ctx, "", "") == nil
 	if had, err = t.keep(fresh); err != nil {
 		return had, err
 	}
 	if err := os.Rename(fresh, t.file); err != nil {
 		return had, err
 	}
-	if err = t.reopen(ctx, globalTable, global); err == nil || !had {
+	if err = t.reopen(ctx, globalTable, global); err == nil || !had || !worked {
 		return had, err
 	}
 	// The undo must not be interrupted by what ended ctx.

@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,5 +92,27 @@ func TestSwapWithoutASupervisor(t *testing.T) {
 	}
 	if info, err := os.Stat(s.file); err != nil || info.Size() == 0 {
 		t.Errorf("the previous file is not in place: %v", err)
+	}
+}
+
+// A file that no server could open never replaces the new one, which the server opens when its supervisor starts it.
+func TestSwapWhileTheServerIsAway(t *testing.T) {
+	dir := t.TempDir()
+	fresh, global := freshFile(t, dir)
+	want, err := os.ReadFile(fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "db")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	live := target{name: beside.Southbound, file: file, remote: "unix:" + filepath.Join(dir, "sock"), control: filepath.Join(dir, "ctl"),
+		start: 100 * time.Millisecond}
+	if _, err := live.swap(t.Context(), fresh, "SB_Global", global); err == nil || !strings.Contains(err.Error(), "is in place") {
+		t.Errorf("swap: %v", err)
+	}
+	if have, err := os.ReadFile(file); err != nil || !bytes.Equal(have, want) {
+		t.Errorf("the new file is not in place: %d bytes, %v", len(have), err)
 	}
 }

@@ -138,6 +138,7 @@ func Removal(f Facts) (*appsv1.DaemonSet, error) {
 	}
 	pod.InitContainers = append(pod.InitContainers, clean)
 	fillPod(f, &w.Spec.Template)
+	removalPaths(w, f.Components.Agent.Paths)
 	digest, err := digestOf(w)
 	if err != nil {
 		return nil, err

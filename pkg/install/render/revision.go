@@ -14,12 +14,8 @@ const (
 )
 
 // revise annotates a template with the digests of its essence and its shape.
-func revise(f Facts, t *corev1.PodTemplateSpec) error {
+func revise(f Facts, t *corev1.PodTemplateSpec, shape string) error {
 	digest, err := digestOf(essence(f, t))
-	if err != nil {
-		return err
-	}
-	shape, err := digestOf(shapeOf(t))
 	if err != nil {
 		return err
 	}

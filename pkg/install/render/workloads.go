@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/config"
 	"github.com/weft-network/weft/pkg/install/programs"
 	"github.com/weft-network/weft/pkg/ports"
@@ -33,11 +34,10 @@ const (
 	AnnotationFormer = "network.weft.dev/former-clusters"
 	// AnnotationMembers on the pods of clustered databases is the desired number of members.
 	AnnotationMembers = "network.weft.dev/members"
-	// AnnotationApplied on every operand is the digest of what was applied last.
-	AnnotationApplied = "network.weft.dev/applied"
+	AnnotationApplied = networkv1alpha1.AppliedAnnotation
 	// AnnotationRevision on every pod is the digest of its essence. A pod is replaced only if its revision changes.
 	AnnotationRevision = "network.weft.dev/revision"
-	// AnnotationShape on every pod is the digest of its specification without images. If only images changed, the pod
+	// AnnotationShape on every pod is the digest of its specification without images and settings. If only images changed, the pod
 	// stays and gets the new images.
 	AnnotationShape = "network.weft.dev/shape"
 	// AnnotationRestarted on a pod whose images were changed holds the restart count of its containers at that time,
@@ -66,6 +66,8 @@ type Facts struct {
 	Place                        Place
 	// Encrypted adds the IKE daemon.
 	Encrypted bool
+	// Components adjusts the workloads.
+	Components networkv1alpha1.Components
 
 	zone *Zone // the zone of a zone's workload, whose place is Place
 }
@@ -82,6 +84,13 @@ const (
 	sourceFile   = "operands/relay-source.yaml"
 	relayFile    = "operands/relay.yaml"
 	operatorFile = "operator/deployment.yaml"
+)
+
+// The manifests of the other workloads.
+const (
+	switchFile     = "operands/ovs.yaml"
+	controllerFile = "operands/ovn-controller.yaml"
+	agentFile      = "agent/daemonset.yaml"
 )
 
 // ofZone says how a manifest becomes the workload of a zone.
@@ -126,11 +135,11 @@ func manifests(f Facts) (all []manifest) {
 		{centralFile, statefulSet, pin, f},
 		{sourceFile, daemonSet, beside, f},
 		{relayFile, daemonSet, relayed, f},
-		{"operands/ovs.yaml", daemonSet, inTurn, f},
-		{"operands/ovn-controller.yaml", daemonSet, inTurn, f},
+		{switchFile, daemonSet, inTurn, f},
+		{controllerFile, daemonSet, inTurn, f},
 		{ikeFile, daemonSet, nil, f},
 		{operatorFile, deployment, nil, f},
-		{"agent/daemonset.yaml", daemonSet, inTurn, f},
+		{agentFile, daemonSet, inTurn, f},
 	} {
 		if m.file == ikeFile && !f.Encrypted {
 			continue
@@ -163,7 +172,14 @@ func (m manifest) workload() (Workload, error) {
 	if m.fill != nil {
 		m.fill(f, w)
 	}
-	if err := revise(f, Template(w)); err != nil {
+	shape, err := digestOf(shapeOf(Template(w)))
+	if err != nil {
+		return nil, err
+	}
+	if err := adjust(w, settingsOf(m.file, f.Components)); err != nil {
+		return nil, err
+	}
+	if err := revise(f, Template(w), shape); err != nil {
 		return nil, err
 	}
 	digest, err := digestOf(w)

@@ -87,7 +87,7 @@ type Zones struct {
 	Unused []string
 }
 
-// PlaceOutside chooses the nodes of the databases of the part of the cluster without a name, like PlaceOf. It prefers
+// PlaceOutside chooses the nodes of the databases of the default zone, like PlaceOf. It prefers
 // nodes outside zones, and never chooses a node with a zone's databases.
 func PlaceOutside(f ZoneFacts, before Before, wanted int) Place {
 	if place, ok := before.leaving(f.Nodes, wanted); ok {
@@ -106,7 +106,7 @@ func PlaceOutside(f ZoneFacts, before Before, wanted int) Place {
 
 // NextZones chooses the nodes of each zone's databases by the rules of PlaceOf, among the zone's nodes without other
 // databases. Databases stay on their nodes while these exist, even if they left the zone, because their disks hold the data.
-// outside is the place of the databases of the part of the cluster without a name.
+// outside is the place of the databases of the default zone.
 func NextZones(f ZoneFacts, outside Place) (next Zones) {
 	chosen := outside.Nodes()
 	for _, wanted := range f.Wanted {

@@ -36,6 +36,8 @@ type Facts struct {
 	// Patience is how long a replaced object may take to become ready.
 	Patience time.Duration
 	Operand  render.Facts
+	// Settings is the digest of what is set for the operands.
+	Settings string
 	// Wanted and There are the wanted and the existing workloads by name.
 	Wanted, There map[string]render.Workload
 	Pods          []corev1.Pod
@@ -47,6 +49,7 @@ type Facts struct {
 // pod describes a pod of the operands.
 type pod struct {
 	name, uid, revision, shape, image, node, northd string
+	settings                                        string // their digest
 	ready, ending                                   bool
 	members                                         bool      // it belongs to clustered databases
 	since                                           time.Time // creation, last change of readiness, or deletion
@@ -145,7 +148,8 @@ func podOf(p *corev1.Pod) pod {
 	found := pod{
 		name: p.Name, uid: string(p.UID), node: targetOf(p), image: render.ImageOf(p.Spec),
 		revision: p.Annotations[render.AnnotationRevision], shape: p.Annotations[render.AnnotationShape],
-		northd: p.Annotations[render.AnnotationNorthd], members: p.Annotations[render.AnnotationMembers] != "",
+		settings: p.Annotations[render.AnnotationSettings],
+		northd:   p.Annotations[render.AnnotationNorthd], members: p.Annotations[render.AnnotationMembers] != "",
 		since:  p.CreationTimestamp.Time,
 		ending: p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded,
 	}
@@ -244,12 +248,26 @@ func lostSince(n *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// released reports whether a workload has the wanted image, or was last applied in its wanted form. In the second
+// released reports whether a workload has the wanted image and settings, or was last applied in its wanted form. In the second
 // case any difference is a foreign change.
 func (v *view) released(name string) bool {
 	there, wanted := v.There[name], v.Wanted[name]
-	return there != nil && (render.ImageOf(render.Template(there).Spec) == v.Operand.Image ||
+	return there != nil && (render.ImageOf(render.Template(there).Spec) == v.Operand.Image &&
+		there.GetAnnotations()[render.AnnotationSettings] == v.settings(name) ||
 		wanted != nil && there.GetAnnotations()[render.AnnotationApplied] == wanted.GetAnnotations()[render.AnnotationApplied])
+}
+
+// settings returns the digest of what is set for a workload.
+func (v *view) settings(name string) string {
+	if wanted := v.Wanted[name]; wanted != nil {
+		return wanted.GetAnnotations()[render.AnnotationSettings]
+	}
+	return ""
+}
+
+// isCurrent reports whether a pod has the wanted image and settings. Any other difference is a foreign change.
+func (v *view) isCurrent(name string, p pod) bool {
+	return p.image == v.Operand.Image && p.settings == v.settings(name)
 }
 
 // settled reports whether the workload's controller has observed its current template. A pod deleted earlier could be
@@ -278,10 +296,10 @@ func (v *view) old(name string, p pod) bool {
 	if p.name == "" || p.ending || wanted == nil || p.revision == render.Template(wanted).Annotations[render.AnnotationRevision] {
 		return false
 	}
-	return name != render.Switches || v.sameShape(p) || v.inKernel(p.node)
+	return name != render.Switches || v.inKernel(p.node) || v.sameShape(p) && p.image != v.Operand.Image
 }
 
-// sameShape reports whether a pod of Open vSwitch differs from the wanted pod only in its images.
+// sameShape reports whether a pod of Open vSwitch differs from the wanted pod only in its images and settings.
 func (v *view) sameShape(p pod) bool {
 	return p.shape == render.Template(v.Wanted[render.Switches]).Annotations[render.AnnotationShape]
 }

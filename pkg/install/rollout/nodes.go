@@ -69,17 +69,26 @@ func (v *view) sorted() (underWay, waiting []*node) {
 	return underWay, waiting
 }
 
-// untouched reports whether the node has pods to replace and none was replaced yet.
+// untouched reports whether the node has pods to replace and none was replaced yet. Pods of a workload that stays as it is say nothing.
 func (v *view) untouched(n *node) bool {
 	some := false
 	for _, name := range onNode {
 		p := n.pods[name]
-		if p.disturbed() || p.image == v.Operand.Image && !v.old(name, p) {
+		if p.disturbed() || v.changes(name) && v.isCurrent(name, p) && !v.old(name, p) {
 			return false
 		}
 		some = some || v.old(name, p)
 	}
 	return some
+}
+
+// changes reports whether pods of a workload are replaced. For another image, all workloads' are.
+func (v *view) changes(name string) bool {
+	return slices.ContainsFunc(v.nodes, func(n node) bool {
+		return v.old(name, n.pods[name]) || slices.ContainsFunc(onNode, func(other string) bool {
+			return v.old(other, n.pods[other]) && n.pods[other].image != v.Operand.Image
+		})
+	})
 }
 
 // advance advances each of the nodes by a step. It returns the worst wait: the first whose time is over, else the

@@ -113,10 +113,10 @@ func (v *view) repair(s *Step) {
 }
 
 func (v *view) repairable(name string, p pod) bool {
-	return v.old(name, p) && p.image == v.Operand.Image && v.released(name) && v.settled(name)
+	return v.old(name, p) && v.isCurrent(name, p) && v.released(name) && v.settled(name)
 }
 
-// nothingOld reports whether everything that exists has the wanted image or need not have it.
+// nothingOld reports whether everything that exists has the wanted image and settings or need not have them.
 func (v *view) nothingOld() bool {
 	for name := range v.Wanted {
 		if v.There[name] != nil && !v.released(name) {
@@ -125,30 +125,31 @@ func (v *view) nothingOld() bool {
 	}
 	for _, n := range v.nodes {
 		for _, name := range onNode {
-			if p := n.pods[name]; v.old(name, p) && p.image != v.Operand.Image {
+			if p := n.pods[name]; v.old(name, p) && !v.isCurrent(name, p) {
 				return false
 			}
 		}
 	}
 	for _, z := range v.zones() {
-		if p := v.centralIn(z); v.old(render.CentralOf(z.Name), p) && p.image != v.Operand.Image {
+		if p, name := v.centralIn(z), render.CentralOf(z.Name); v.old(name, p) && !v.isCurrent(name, p) {
 			return false
 		}
 	}
 	for _, of := range v.relayWorkloads() {
 		for _, p := range v.relays[of.name] {
-			if v.old(of.name, p) && p.image != v.Operand.Image {
+			if v.old(of.name, p) && !v.isCurrent(of.name, p) {
 				return false
 			}
 		}
 	}
-	return !v.old(render.Central, v.central) || v.central.image == v.Operand.Image
+	return !v.old(render.Central, v.central) || v.isCurrent(render.Central, v.central)
 }
 
 // wasComplete reports whether no rollout is under way. The first installation is not a rollout.
 func (v *view) wasComplete() bool {
 	previous := v.previous()
-	return previous == nil || previous.State == networkv1alpha1.RolloutComplete && previous.Image == v.Operand.Image
+	return previous == nil || previous.State == networkv1alpha1.RolloutComplete && previous.Image == v.Operand.Image &&
+		previous.Settings == v.Settings
 }
 
 // previous returns the last recorded status, or nil.
@@ -264,7 +265,7 @@ func because(what, why string) string {
 	return what + ": " + why
 }
 
-// status returns the status to record. Since changes only with the state, the stage or the image.
+// status returns the status to record. Since changes only with the state, the stage, the image or the settings.
 func (v *view) status(state networkv1alpha1.RolloutState, w wait) networkv1alpha1.RolloutStatus {
 	done := 0
 	for i := range v.nodes {
@@ -273,7 +274,8 @@ func (v *view) status(state networkv1alpha1.RolloutState, w wait) networkv1alpha
 		}
 	}
 	now := networkv1alpha1.RolloutStatus{
-		State: state, Version: v.Operand.Version, Image: v.Operand.Image, Stage: w.stage, Object: w.object, Message: w.message,
+		State: state, Version: v.Operand.Version, Image: v.Operand.Image, Settings: v.Settings,
+		Stage: w.stage, Object: w.object, Message: w.message,
 		Nodes: int32(len(v.nodes)), NodesDone: int32(done), Northd: v.central.northd, Since: metav1.NewTime(v.Now.Truncate(time.Second)),
 	}
 	previous := v.previous()
@@ -286,7 +288,8 @@ func (v *view) status(state networkv1alpha1.RolloutState, w wait) networkv1alpha
 	if state == networkv1alpha1.RolloutStopped && !w.deadline.IsZero() {
 		now.Message = fmt.Sprintf("%s; this has taken longer than %s", w.message, v.Patience)
 	}
-	if previous != nil && previous.State == now.State && previous.Stage == now.Stage && previous.Image == now.Image {
+	if previous != nil && previous.State == now.State && previous.Stage == now.Stage && previous.Image == now.Image &&
+		previous.Settings == now.Settings {
 		now.Since = previous.Since
 	}
 	return now

@@ -42,6 +42,7 @@ var (
 type world struct {
 	*testing.T
 	wanted  release
+	set     networkv1alpha1.Components
 	now     time.Time
 	there   map[string]render.Workload
 	pods    map[string]*corev1.Pod // by name
@@ -53,7 +54,7 @@ type world struct {
 	done []string
 	// broken holds "node image": agents that reach no other node while they run the image.
 	broken map[string]bool
-	// unready holds "workload image": pods that never become ready.
+	// unready holds "workload image" or "workload settings": pods that never become ready.
 	unready map[string]bool
 	// members is the number of database members; 0 means 1.
 	members int
@@ -99,7 +100,11 @@ func (w *world) facts() Facts {
 	}
 	f.Operand = render.Facts{
 		Namespace: "weft-system", Image: w.wanted.image(), Version: w.wanted.version, Programs: w.wanted.programs(),
-		APIServerHost: "192.0.2.1", APIServerPort: "6443", Place: render.Place{Wanted: max(1, w.members)},
+		APIServerHost: "192.0.2.1", APIServerPort: "6443", Place: render.Place{Wanted: max(1, w.members)}, Components: w.set,
+	}
+	var err error
+	if f.Settings, err = render.SettingsDigest(w.set); err != nil {
+		w.Fatal(err)
 	}
 	addresses := []netip.Addr{netip.MustParseAddr("192.0.2.11")}
 	for i := range f.Operand.Place.Wanted {
@@ -295,7 +300,7 @@ func (w *world) pod(name, node string, of render.Workload) {
 	}, Spec: *template.Spec.DeepCopy()}
 	p.Spec.NodeName, p.Spec.Affinity = node, nil
 	status := corev1.ConditionTrue
-	if w.unready[of.GetName()+" "+render.ImageOf(p.Spec)] {
+	if w.unready[of.GetName()+" "+render.ImageOf(p.Spec)] || w.unready[of.GetName()+" "+p.Annotations[render.AnnotationSettings]] {
 		status = corev1.ConditionFalse
 	}
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}

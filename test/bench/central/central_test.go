@@ -15,7 +15,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/weft-network/weft/pkg/ipam"
-	"github.com/weft-network/weft/pkg/version"
+	"github.com/weft-network/weft/pkg/process/version"
 	"github.com/weft-network/weft/test/bench/figures"
 	"github.com/weft-network/weft/test/bench/probe"
 	"github.com/weft-network/weft/test/lab/tools"

@@ -20,7 +20,7 @@ import (
 	"github.com/weft-network/weft/pkg/unit"
 )
 
-// newCluster describes a cluster of a size. The measured part is the part without a name. Even without zones, the facts
+// newCluster describes a cluster of a size. The measured part is the default zone. Even without zones, the facts
 // of its connection to another zone are there, because divide adds one.
 func newCluster(t *testing.T, s Size) *cluster {
 	t.Helper()

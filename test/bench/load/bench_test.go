@@ -16,7 +16,7 @@ import (
 	"github.com/google/renameio/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/weft-network/weft/pkg/version"
+	"github.com/weft-network/weft/pkg/process/version"
 	"github.com/weft-network/weft/test/bench/figures"
 	"github.com/weft-network/weft/test/bench/probe"
 	"github.com/weft-network/weft/test/lab/tools"
