@@ -115,7 +115,7 @@ func observe(env *kind.Env, db *database.Database, options Options) []func(conte
 	hosts := egressip.NewProber(loadbalancerpool.Speakers(env.Client, true), options.Probe, speakerInterval,
 		egressip.DefaultProbeMisses, enqueuePools)
 	answers := func(node string) bool { return routers.Reachable(node) && hosts.Reachable(node) }
-	env.Observed = kind.Observed{AgentReachable: answers, Violations: watch.Violations, Silent: propagation.Silent,
+	env.Observed = kind.Observed{AgentReachable: answers, Violations: watch.Violations, Silent: propagation.Silent, Late: propagation.Late,
 		Unreached: tunnels.Unreachable, Reachable: carriers.Reachable}
 	db.Written = propagation.Request
 	observers := []func(context.Context) error{propagation.Run, watch.Start}

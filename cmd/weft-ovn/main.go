@@ -66,7 +66,7 @@ func (p places) member(name string, server func(string, launch.TLS) (launch.Prog
 
 func run(args []string) error {
 	commands := map[string]func([]string) error{"member": memberCommand, "identity": identityCommand, "source": sourceCommand,
-		"relay-check": relayCheckCommand, "remotes": remotesCommand}
+		"relay-check": relayCheckCommand, "chassis": chassisCommand}
 	if len(args) > 0 && commands[args[0]] != nil {
 		return commands[args[0]](args[1:])
 	}
@@ -84,7 +84,7 @@ func run(args []string) error {
 		return programsCommand(context.Background(), args[1:])
 	}
 	if len(args) == 0 || all[args[0]] == nil {
-		return fmt.Errorf("the first argument must be one of %s, identity, member, source, relay-check, remotes, clear, programs, trace",
+		return fmt.Errorf("the first argument must be one of %s, identity, member, source, relay-check, chassis, clear, programs, trace",
 			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	var p places

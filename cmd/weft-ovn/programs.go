@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/weft-network/weft/pkg/install/chassis"
 	"github.com/weft-network/weft/pkg/install/launch"
 	"github.com/weft-network/weft/pkg/install/programs"
+	"github.com/weft-network/weft/pkg/process/version"
 )
 
 // programsCommand writes the list of an image's programs during the image build.
@@ -47,5 +49,7 @@ func describe(ctx context.Context, root string) (programs.Set, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return found, nil
+	build, err := chassis.Build()
+	found["chassis"] = programs.Program{Version: version.String(), Build: build}
+	return found, err
 }

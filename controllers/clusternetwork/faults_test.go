@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -97,6 +98,8 @@ func TestStatusNamesTheFault(t *testing.T) {
 		{"ovn-northd silent", func(f *statusInput) {
 			f.silent = "ovn-northd does not answer"
 		}, control, unavailable, networkv1alpha1.ReasonNorthdSilent, whole},
+		{"southbound database on a full disk", func(f *statusInput) { f.late = time.Unix(1, 0) }, control, degraded,
+			networkv1alpha1.ReasonChangesNotInstalled, whole},
 		{"agent of a former version", func(f *statusInput) {
 			f.networks[2].Status.AgentVersion = "v0"
 		}, control, progressing, networkv1alpha1.ReasonVersionsDiffer, "DaemonSet/weft-agent"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,7 +22,7 @@ func problemsOf(name string, f statusInput) []networkv1alpha1.Problem {
 	unready, besides := nodes.unready, nodes.besides
 	all := slices.Concat(removalProblems(name, f), databaseProblems(name, f), memberProblems(f.databases, f.zones),
 		relayProblems(f), zoneProblems(f.wantedZones, f.zones, f.networks), specProblems(name, f), overlapProblems(name, f),
-		unready, driftProblems(name, f), fitProblems(name, f), tunnelProblems(f), besides,
+		unready, lateProblems(name, f, len(unready) > 0), driftProblems(name, f), fitProblems(name, f), tunnelProblems(f), besides,
 		objectProblems(f), rollout(f), changeProblems(name, f))
 	return health.Sort(health.Together(all))
 }
@@ -60,6 +61,17 @@ func databaseProblems(name string, f statusInput) (found []networkv1alpha1.Probl
 			"ClusterNetwork/"+name, f.silent))
 	}
 	return found
+}
+
+// lateProblems reports that changes do not take effect on every node although all are ready. The chassis of a node that is not ready
+// acknowledges nothing either, so explained leaves it out.
+func lateProblems(name string, f statusInput, explained bool) []networkv1alpha1.Problem {
+	if f.late.IsZero() || explained || !f.connected || f.silent != "" {
+		return nil
+	}
+	return []networkv1alpha1.Problem{health.New(networkv1alpha1.AreaControlPlane, networkv1alpha1.StateDegraded,
+		networkv1alpha1.ReasonChangesNotInstalled, "ClusterNetwork/"+name, fmt.Sprintf("not every ovn-controller has installed the changes since %s, "+
+			"although all nodes are ready: new pods, policies and endpoints may have no effect yet", f.late.UTC().Format(time.RFC3339)))}
 }
 
 // specProblems lists why the spec is not in force.
@@ -142,6 +154,9 @@ func nodeProblems(f statusInput) (found ofNodes) {
 			continue
 		}
 		for _, p := range health.Node(name, nn.Status.Conditions) {
+			if p.Reason == networkv1alpha1.ReasonWaitingForChassis {
+				p.Message += f.sharedAddress(nn)
+			}
 			switch {
 			case p.Reason == networkv1alpha1.ReasonUplinkRolledBack, away && p.Reason == networkv1alpha1.ReasonDatabaseUnavailable:
 				// reported once for all nodes
@@ -153,6 +168,17 @@ func nodeProblems(f statusInput) (found ofNodes) {
 		}
 	}
 	return found
+}
+
+// sharedAddress says which other node has a node's tunnel address. The southbound database accepts an address only once, so the younger
+// node gets no chassis.
+func (f statusInput) sharedAddress(nn *networkv1alpha1.NodeNetwork) string {
+	for i := range f.networks {
+		if other := &f.networks[i]; other.Name != nn.Name && other.Status.EncapIP != "" && other.Status.EncapIP == nn.Status.EncapIP {
+			return fmt.Sprintf("; node %s has the same address %s: if its machine is gone, delete Node %[1]s", other.Name, other.Status.EncapIP)
+		}
+	}
+	return ""
 }
 
 func (f statusInput) byName() map[string]*networkv1alpha1.NodeNetwork {

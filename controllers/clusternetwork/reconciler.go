@@ -241,7 +241,7 @@ func (r *Reconciler) report(ctx context.Context, cn *networkv1alpha1.ClusterNetw
 		plan: plan, invalid: invalid, applied: applied, connected: r.Database.Connected(),
 		nodes: nodes.Items, networks: networks.Items, used: r.Addresses.Used, drift: drift, violations: r.violations(),
 		mtu: mtuMismatch(cn, networks.Items), services: serviceMismatch(plan, services),
-		refused: r.Database.Refused(), silent: r.silent(), unwritable: ovndb.IsWriteFailure(r.Database.Failure()),
+		refused: r.Database.Refused(), silent: r.silent(), late: r.late(), unwritable: ovndb.IsWriteFailure(r.Database.Failure()),
 		agents: agents, version: r.Settings.Version,
 		rollout: cn.Status.Rollout, databases: cn.Status.Databases,
 		relays: cn.Status.Relays, wanted: cn.Spec.Databases.Relays.Count, wantedZones: cn.Spec.Zones, zones: cn.Status.Zones,
@@ -286,6 +286,13 @@ func (r *Reconciler) silent() string {
 		return ""
 	}
 	return r.Observed.Silent()
+}
+
+func (r *Reconciler) late() time.Time {
+	if r.Observed.Late == nil {
+		return time.Time{}
+	}
+	return r.Observed.Late()
 }
 
 func (r *Reconciler) unreached() []string {

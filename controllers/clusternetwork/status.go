@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -38,9 +39,10 @@ type statusInput struct {
 	services  string                       // difference to the API server's service networks, or empty
 	// violations are the violated invariants.
 	violations []invariant.Violation
-	refused    error  // why this process must not write the connected database
-	unwritable bool   // its server cannot write its file
-	silent     string // request to which ovn-northd does not respond, or empty
+	refused    error     // why this process must not write the connected database
+	unwritable bool      // its server cannot write its file
+	silent     string    // request to which ovn-northd does not respond, or empty
+	late       time.Time // since when not every chassis has acknowledged the changes, or zero
 	// node -> its agent's pod; empty if agents do not run in pods of this installation
 	agents      map[string]agentState
 	version     string // of the operator; may be empty

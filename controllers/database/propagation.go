@@ -14,45 +14,74 @@ import (
 // PropagationInterval is the shortest time between two measurements of how long a change takes to every chassis.
 const PropagationInterval = time.Minute
 
-// Propagation measures after writes, at a limited rate, how long a change takes to reach every chassis. While
-// ovn-northd does not respond, it repeats the measurement, because nothing else observes ovn-northd.
+// Chassis that do not all acknowledge are waited for so many times at PropagationInterval, and then at lateInterval: the chassis of a node
+// that is down acknowledges nothing, and each measurement costs the others a write.
+const (
+	lateMeasurements = 10
+	lateInterval     = 10 * time.Minute
+)
+
+// Propagation measures after writes, at a limited rate, how long a change takes to reach every chassis. While ovn-northd or a chassis
+// does not respond, it repeats the measurement, because nothing else observes them together.
 type Propagation struct {
 	// measure measures the last write.
 	measure   func(ctx context.Context) (time.Duration, error)
 	observe   func(time.Duration)
 	requested chan struct{}
 	changed   func()
-	silence   atomic.Pointer[string]
+	verdict   atomic.Pointer[verdict]
+}
+
+// verdict is what the last measurements say.
+type verdict struct {
+	silent string    // the request to which ovn-northd did not respond
+	missed int       // measurements in a row that not every chassis acknowledged
+	since  time.Time // when the first of them ended
 }
 
 // NewPropagation returns a measurement that passes its results to observe. If observe is nil, it measures nothing.
-// changed is called when the silence of ovn-northd begins or ends.
+// changed is called when the silence of ovn-northd, or of chassis, begins or ends.
 func NewPropagation(engine *ovndb.Engine, observe func(time.Duration), changed func()) *Propagation {
-	return &Propagation{measure: engine.Propagation, observe: observe, requested: make(chan struct{}, 1), changed: changed}
+	p := &Propagation{measure: engine.Propagation, observe: observe, requested: make(chan struct{}, 1), changed: changed}
+	p.verdict.Store(&verdict{})
+	return p
 }
 
 // Silent returns the request to which ovn-northd does not respond, or "" if it responded to the last one.
-func (p *Propagation) Silent() string {
-	if why := p.silence.Load(); why != nil {
-		return *why
+func (p *Propagation) Silent() string { return p.verdict.Load().silent }
+
+// Late returns since when not every chassis has acknowledged the changes. It is zero unless two measurements in a row say so: one may
+// have met a restart.
+func (p *Propagation) Late() time.Time { return p.verdict.Load().late() }
+
+func (v *verdict) late() time.Time {
+	if v.missed < 2 {
+		return time.Time{}
 	}
-	return ""
+	return v.since
 }
 
-// judge records whether ovn-northd responded, and returns when to repeat the measurement.
+// judge records who responded, and returns when to repeat the measurement.
 func (p *Propagation) judge(err error) (again <-chan time.Time) {
-	before := p.Silent()
+	before := p.verdict.Load()
+	now := &verdict{}
 	switch {
 	case errors.Is(err, ovndb.ErrNotCopied):
-		why := err.Error()
-		p.silence.Store(&why)
-		again = time.After(PropagationInterval)
-	case err == nil || before == "" || errors.Is(err, ovndb.ErrNotAll):
-		p.silence.Store(nil)
-	default: // no request was sent: the last result stays
-		again = time.After(PropagationInterval)
+		now.silent, again = err.Error(), time.After(PropagationInterval)
+	case errors.Is(err, ovndb.ErrNotAll):
+		now.missed, now.since, again = before.missed+1, before.since, time.After(PropagationInterval)
+		if before.missed == 0 {
+			now.since = time.Now()
+		}
+		if now.missed > lateMeasurements {
+			again = time.After(lateInterval)
+		}
+	case err != nil: // no request was sent: the last result stays
+		if now = before; *now != (verdict{}) {
+			again = time.After(PropagationInterval)
+		}
 	}
-	if p.Silent() != before {
+	if p.verdict.Store(now); now.silent != before.silent || !now.late().Equal(before.late()) {
 		p.changed()
 	}
 	return again
@@ -73,7 +102,7 @@ func (p *Propagation) Run(ctx context.Context) error {
 		return nil
 	}
 	var last time.Time
-	var again <-chan time.Time // not nil while ovn-northd is silent, or a write is not measured yet
+	var again <-chan time.Time // not nil while ovn-northd or a chassis is silent, or a write is not measured yet
 	for {
 		select {
 		case <-ctx.Done():

@@ -12,31 +12,61 @@ import (
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
-// Only ovn-northd's own silence counts. It ends with northd's response, whether or not all chassis respond.
-func TestNorthdIsSilentUntilItAnswers(t *testing.T) {
+// ovn-northd is silent after one measurement, and chassis are late after two. Either ends when all respond, and a measurement that could
+// not be made changes nothing.
+func TestJudge(t *testing.T) {
 	changes := 0
 	p := NewPropagation(&ovndb.Engine{}, nil, func() { changes++ })
+	offline := errors.New("offline")
 	for i, step := range []struct {
-		err           error
-		silent, again bool
-		changes       int
+		err                 error
+		silent, late, again bool
+		changes             int
 	}{
-		{nil, false, false, 0},
-		{errors.New("offline"), false, false, 0},
-		{ovndb.ErrNotAll, false, false, 0},
-		{fmt.Errorf("request: %w", ovndb.ErrNotCopied), true, true, 1},
-		{ovndb.ErrNotCopied, true, true, 2},
-		{errors.New("offline"), true, true, 2},
-		{ovndb.ErrNotAll, false, false, 3},
-		{ovndb.ErrNotCopied, true, true, 4},
-		{nil, false, false, 5},
+		{nil, false, false, false, 0},
+		{offline, false, false, false, 0},
+		{ovndb.ErrNotAll, false, false, true, 0},
+		{fmt.Errorf("request: %w", ovndb.ErrNotCopied), true, false, true, 1},
+		{ovndb.ErrNotCopied, true, false, true, 2}, // another message
+		{offline, true, false, true, 2},
+		{ovndb.ErrNotAll, false, false, true, 3},
+		{offline, false, false, true, 3},
+		{ovndb.ErrNotAll, false, true, true, 4},
+		{offline, false, true, true, 4},
+		{ovndb.ErrNotAll, false, true, true, 4},
+		{ovndb.ErrNotCopied, true, false, true, 5},
+		{nil, false, false, false, 6},
 	} {
 		again := p.judge(step.err)
-		if (p.Silent() != "") != step.silent || (again != nil) != step.again || changes != step.changes {
-			t.Errorf("step %d, %v: silent %q, measures again %v, %d changes; want %+v", i, step.err, p.Silent(),
+		if (p.Silent() != "") != step.silent || p.Late().IsZero() == step.late || (again != nil) != step.again || changes != step.changes {
+			t.Errorf("step %d, %v: silent %q, late %v, measures again %v, %d changes; want %+v", i, step.err, p.Silent(), p.Late(),
 				again != nil, changes, step)
 		}
 	}
+}
+
+// A chassis that never acknowledges, as that of a node that is down, is measured every ten minutes in the end.
+func TestALateChassisIsMeasuredLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		measured := 0
+		p := NewPropagation(&ovndb.Engine{}, func(time.Duration) {}, func() {})
+		p.measure = func(context.Context) (time.Duration, error) {
+			measured++
+			return 0, ovndb.ErrNotAll
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- p.Run(ctx) }()
+		p.Request()
+		time.Sleep(70*time.Minute + time.Second)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if want := 1 + lateMeasurements + 6; measured != want {
+			t.Errorf("%d measurements in 70 minutes, want %d", measured, want)
+		}
+	})
 }
 
 // Writes after a measurement are measured once, when the interval is over, and without writes nothing is.

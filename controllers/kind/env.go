@@ -141,6 +141,8 @@ type Observed struct {
 	Violations func() []invariant.Violation
 	// Silent returns the request to which ovn-northd does not respond, or "".
 	Silent func() string
+	// Late returns since when not every chassis has acknowledged the changes of the northbound database, or zero.
+	Late func() time.Time
 	// Unreached returns the nodes whose management port does not respond through the network.
 	Unreached func() []string
 	// Reachable reports whether a node responds at the addresses that egress IPs need.

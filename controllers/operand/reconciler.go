@@ -206,7 +206,6 @@ func (r *Reconciler) place(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 		r.Events.Eventf(regarding(cn), nil, corev1.EventTypeWarning, "NoNodeForDatabases", "Apply",
 			"every node has a zone's databases, so that none can have those of the default zone; add a node")
 	}
-	place.Divided = render.HasRemotes(central.Spec.Template)
 	r.recordMoved(cn, "", before.Nodes, zones.Nodes, place)
 	return place, len(place.Members) > 0, nil
 }

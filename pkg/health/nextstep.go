@@ -82,6 +82,8 @@ var nextSteps = map[string]string{
 		"as a foreign row of the same name; Weft retries at least every 30 s",
 	networkv1alpha1.ReasonNorthdSilent: "see that ovn-northd runs, is not paused and has both " +
 		"databases: ovn-appctl -t ovn-northd status",
+	networkv1alpha1.ReasonChangesNotInstalled: "search the log of ovn-northd for \"commit failed\": then the southbound database's file " +
+		"cannot be written, as on a full disk; if not, find the slow node as in docs/runbooks/WeftSlowPropagation.md",
 	networkv1alpha1.ReasonPodsOutdated: "recreate the pods that ClusterNetwork's status.outdatedPods names; " +
 		"docs/user/change-networks.md",
 	networkv1alpha1.ReasonNetworkLeaving: "recreate the pods with addresses of the network, or append " +

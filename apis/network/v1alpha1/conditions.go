@@ -173,6 +173,9 @@ const (
 	// ReasonNorthdSilent: ovn-northd does not answer, so changes of the northbound database do not reach the
 	// southbound database.
 	ReasonNorthdSilent = "NorthdSilent"
+	// ReasonChangesNotInstalled: all nodes are ready, but for two minutes not every ovn-controller has acknowledged the changes. The
+	// server of the southbound database may be unable to write its file, or an ovn-controller may be overloaded.
+	ReasonChangesNotInstalled = "ChangesNotInstalled"
 	// ReasonAgentStarting: a node's agent is starting or being replaced.
 	ReasonAgentStarting = "AgentStarting"
 	// ReasonAgentUnavailable: a node's agent cannot start; the message has kubelet's reason.

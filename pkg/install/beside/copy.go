@@ -29,7 +29,7 @@ type Copy struct {
 	lock   *os.File
 
 	nbServer, sbServer *Server
-	nb, sb             *Database
+	nb, sb             *wire.Database
 	northd             *Process
 	ended              context.Context // of ovn-northd
 	number             int64           // nb_cfg of the copy
@@ -92,8 +92,8 @@ func (c *Copy) release() error {
 }
 
 // copyRows fills the private databases and returns the live southbound database's rows.
-func (c *Copy) copyRows(ctx context.Context, s Source, changes []wire.Operation) (Snapshot, error) {
-	live, err := Dial(ctx, s.NB, Northbound)
+func (c *Copy) copyRows(ctx context.Context, s Source, changes []wire.Operation) (wire.Snapshot, error) {
+	live, err := wire.Dial(ctx, s.NB, wire.Northbound)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (c *Copy) copyRows(ctx context.Context, s Source, changes []wire.Operation)
 	if err != nil {
 		return nil, err
 	}
-	names, err := Tables(schema)
+	names, err := wire.Tables(schema)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (c *Copy) copyRows(ctx context.Context, s Source, changes []wire.Operation)
 		return nil, errors.New("the northbound database is empty")
 	}
 	c.number = rows["NB_Global"][0].Number("nb_cfg")
-	if c.nbServer, c.nb, err = Serve(ctx, s.Programs, c.folder, c.folder, "nb", Northbound, schema); err != nil {
+	if c.nbServer, c.nb, err = Serve(ctx, s.Programs, c.folder, c.folder, "nb", wire.Northbound, schema); err != nil {
 		return nil, err
 	}
 	if err := c.nbServer.process.bound(s.Memory); err != nil {
@@ -132,8 +132,8 @@ func (c *Copy) copyRows(ctx context.Context, s Source, changes []wire.Operation)
 }
 
 // copyChassis makes the private southbound database with the chassis of the live one.
-func (c *Copy) copyChassis(ctx context.Context, s Source) (Snapshot, error) {
-	live, err := Dial(ctx, s.SB, Southbound)
+func (c *Copy) copyChassis(ctx context.Context, s Source) (wire.Snapshot, error) {
+	live, err := wire.Dial(ctx, s.SB, wire.Southbound)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (c *Copy) copyChassis(ctx context.Context, s Source) (Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.sbServer, c.sb, err = Serve(ctx, s.Programs, c.folder, c.folder, "sb", Southbound, schema); err != nil {
+	if c.sbServer, c.sb, err = Serve(ctx, s.Programs, c.folder, c.folder, "sb", wire.Southbound, schema); err != nil {
 		return nil, err
 	}
 	if err := c.sbServer.process.bound(s.Memory); err != nil {
@@ -158,7 +158,7 @@ func (c *Copy) copyChassis(ctx context.Context, s Source) (Snapshot, error) {
 }
 
 // bind binds the ports as in the live database.
-func (c *Copy) bind(ctx context.Context, before Snapshot) error {
+func (c *Copy) bind(ctx context.Context, before wire.Snapshot) error {
 	fresh, err := c.sb.Snapshot(ctx, "Chassis", "Datapath_Binding", "Port_Binding")
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (c *Copy) Sockets() (nb, sb string) {
 
 // Stop ends the private programs and removes their files.
 func (c *Copy) Stop() {
-	for _, d := range []*Database{c.nb, c.sb} {
+	for _, d := range []*wire.Database{c.nb, c.sb} {
 		if d != nil {
 			d.Close()
 		}

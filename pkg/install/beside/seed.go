@@ -28,11 +28,11 @@ var SeedTables = []string{
 // row, and every chassis with its tunnel ends. Chassis of the old database are copied, UUIDs included, as
 // ovn-controller wrote them. Other chassis are created from their NodeNetworks, and ovn-controller completes them.
 // skipped are old chassis whose tunnel end now belongs to another chassis.
-func ChassisRows(before Snapshot, chassis []Chassis) (operations []wire.Operation, skipped []string) {
+func ChassisRows(before wire.Snapshot, chassis []Chassis) (operations []wire.Operation, skipped []string) {
 	operations = globalRows(before)
 	stale := staleChassis(before, chassis)
 	known := map[string]bool{}
-	encaps := before.byUUID("Encap")
+	encaps := before.ByUUID("Encap")
 	for _, c := range before["Chassis"] {
 		name := c.Text("name")
 		if stale[name] {
@@ -59,7 +59,7 @@ func ChassisRows(before Snapshot, chassis []Chassis) (operations []wire.Operatio
 }
 
 // globalRows returns the operations that insert the global row and the administrator's listeners and certificates.
-func globalRows(before Snapshot) []wire.Operation {
+func globalRows(before wire.Snapshot) []wire.Operation {
 	if len(before["SB_Global"]) == 0 {
 		return []wire.Operation{wire.Insert("SB_Global", "", wire.Row{})}
 	}
@@ -74,7 +74,7 @@ func globalRows(before Snapshot) []wire.Operation {
 
 // staleChassis returns the names of old chassis whose tunnel end now belongs to the chassis of another NodeNetwork,
 // because their node was reinstalled. The server refuses two rows with the same tunnel end.
-func staleChassis(before Snapshot, chassis []Chassis) map[string]bool {
+func staleChassis(before wire.Snapshot, chassis []Chassis) map[string]bool {
 	owner := map[string]string{} // type and address of a tunnel end -> chassis
 	names := map[string]bool{}
 	for _, c := range chassis {
@@ -118,7 +118,7 @@ var boundColumns = []string{"chassis", "encap", "additional_chassis", "additiona
 // ports. Without an old database (known is false), each port is bound to the chassis that it requests. If the port
 // does not exist there yet, that chassis releases it, which is harmless. If it exists but were not bound, it would
 // lose the packets from other chassis.
-func Bindings(fresh, before Snapshot, known bool) (operations []wire.Operation, bound int) {
+func Bindings(fresh, before wire.Snapshot, known bool) (operations []wire.Operation, bound int) {
 	chassis := map[string]string{} // name -> UUID
 	has := map[string]bool{}       // UUID
 	for _, c := range fresh["Chassis"] {
@@ -158,7 +158,7 @@ func requestedChassis(binding wire.Row) string {
 
 // Learned returns the operations that copy what ovn-controllers learned: MAC addresses of neighbours, and of hosts
 // behind ports.
-func Learned(fresh, before Snapshot) []wire.Operation {
+func Learned(fresh, before wire.Snapshot) []wire.Operation {
 	var operations []wire.Operation
 	ports := map[string]bool{}
 	for _, b := range fresh["Port_Binding"] {
@@ -168,7 +168,7 @@ func Learned(fresh, before Snapshot) []wire.Operation {
 	for _, d := range fresh["Datapath_Binding"] {
 		datapaths[d.Number("tunnel_key")] = d.UUID()
 	}
-	old := before.byUUID("Datapath_Binding")
+	old := before.ByUUID("Datapath_Binding")
 	for _, m := range before["MAC_Binding"] {
 		datapath := datapaths[old[m.Reference("datapath")].Number("tunnel_key")]
 		if datapath != "" && ports[m.Text("logical_port")] {
@@ -187,7 +187,7 @@ func Learned(fresh, before Snapshot) []wire.Operation {
 
 // ChangedKeys lists the datapaths and ports whose tunnel key changed. A chassis with the new key drops the packets of
 // a chassis that still sends the old one.
-func ChangedKeys(fresh, before Snapshot) []string {
+func ChangedKeys(fresh, before wire.Snapshot) []string {
 	was := Keys(before)
 	var changed []string
 	for name, key := range Keys(fresh) {
@@ -200,7 +200,7 @@ func ChangedKeys(fresh, before Snapshot) []string {
 }
 
 // Keys returns the tunnel keys of a southbound database by datapath and port.
-func Keys(s Snapshot) map[string]int64 {
+func Keys(s wire.Snapshot) map[string]int64 {
 	found := map[string]int64{}
 	for _, d := range s["Datapath_Binding"] {
 		external := d.Pairs("external_ids")

@@ -50,8 +50,8 @@ func inserted(operations []wire.Operation, table, column string) []string {
 	return found
 }
 
-func oldSouthbound(t *testing.T) Snapshot {
-	return Snapshot{
+func oldSouthbound(t *testing.T) wire.Snapshot {
+	return wire.Snapshot{
 		"SB_Global":  table(t, `{"_uuid":["uuid","g"],"_version":["uuid","v"],"connections":["uuid","k"],"nb_cfg":7}`),
 		"Connection": table(t, `{"_uuid":["uuid","k"],"target":"ptcp:6642"}`),
 		"Chassis": table(t,
@@ -110,8 +110,8 @@ func TestChassisWithoutAnOldDatabase(t *testing.T) {
 	}
 }
 
-func computed(t *testing.T) Snapshot {
-	return Snapshot{
+func computed(t *testing.T) wire.Snapshot {
+	return wire.Snapshot{
 		"Chassis": table(t, `{"_uuid":["uuid","c1"],"name":"n1"}`, `{"_uuid":["uuid","c2"],"name":"n2"}`),
 		"Datapath_Binding": table(t,
 			`{"_uuid":["uuid","new-d"],"tunnel_key":65537,"external_ids":["map",[["logical-switch","s"],["name","n1"]]]}`),
@@ -125,7 +125,7 @@ func computed(t *testing.T) Snapshot {
 }
 
 func TestBindingsAreKept(t *testing.T) {
-	before := Snapshot{"Port_Binding": table(t,
+	before := wire.Snapshot{"Port_Binding": table(t,
 		`{"logical_port":"bound","chassis":["uuid","c1"],"up":true,"encap":["set",[]],"datapath":["uuid","old-d"]}`,
 		`{"logical_port":"unbound","chassis":["set",[]],"up":false}`,
 		`{"logical_port":"nowhere","chassis":["uuid","gone"],"up":true}`)}
@@ -150,7 +150,7 @@ func TestBindingsWithoutAnOldDatabase(t *testing.T) {
 }
 
 func TestLearnedAddressesFollowTheirDatapath(t *testing.T) {
-	before := Snapshot{
+	before := wire.Snapshot{
 		"Datapath_Binding": table(t, `{"_uuid":["uuid","old-d"],"tunnel_key":65537}`, `{"_uuid":["uuid","gone"],"tunnel_key":9}`),
 		"MAC_Binding": table(t,
 			`{"_uuid":["uuid","m"],"datapath":["uuid","old-d"],"logical_port":"bound","ip":"192.0.2.9","mac":"0a:58:00:00:00:09"}`,

@@ -18,14 +18,14 @@ type aside struct {
 	nbServer, sbServer *beside.Server
 	northd             *beside.Process
 	northdEnded        context.Context
-	nb, sb             *beside.Database
+	nb, sb             *wire.Database
 	computed           int64 // nb_cfg of the copied northbound database
 	live               int64 // nb_cfg of the live northbound database when it was copied
 }
 
 // stop closes the connections and stops all processes. It may be called again.
 func (a *aside) stop() {
-	for _, d := range []*beside.Database{a.nb, a.sb} {
+	for _, d := range []*wire.Database{a.nb, a.sb} {
 		if d != nil {
 			d.Close()
 		}
@@ -46,7 +46,7 @@ func (r *rebuild) copyNorthbound(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	names, err := beside.Tables(schema)
+	names, err := wire.Tables(schema)
 	if err != nil {
 		return "", err
 	}
@@ -57,7 +57,7 @@ func (r *rebuild) copyNorthbound(ctx context.Context) (string, error) {
 	if len(live["Logical_Switch"]) == 0 {
 		return "", errors.New("the northbound database is empty; use --nb to rebuild a lost northbound database")
 	}
-	r.aside.nbServer, r.aside.nb, err = beside.Serve(ctx, r.Programs, r.sockets, folderOf(r.SBFile), "nb", beside.Northbound, schema)
+	r.aside.nbServer, r.aside.nb, err = beside.Serve(ctx, r.Programs, r.sockets, folderOf(r.SBFile), "nb", wire.Northbound, schema)
 	if err != nil {
 		return "", err
 	}
@@ -82,7 +82,7 @@ func (r *rebuild) seedChassis(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	r.aside.sbServer, r.aside.sb, err = beside.Serve(ctx, r.Programs, r.sockets, folderOf(r.SBFile), "sb", beside.Southbound, schema)
+	r.aside.sbServer, r.aside.sb, err = beside.Serve(ctx, r.Programs, r.sockets, folderOf(r.SBFile), "sb", wire.Southbound, schema)
 	if err != nil {
 		return "", err
 	}
@@ -170,7 +170,7 @@ func (r *rebuild) recompute(ctx context.Context) error {
 }
 
 // awaitNumber returns when a column of the selected row has reached a number.
-func (r *rebuild) awaitNumber(ctx context.Context, d *beside.Database, table string, where []any, column string, least int64) error {
+func (r *rebuild) awaitNumber(ctx context.Context, d *wire.Database, table string, where []any, column string, least int64) error {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	return d.AwaitNumber(ctx, table, where, column, least)

@@ -101,7 +101,7 @@ func freshFile(t *testing.T, dir string) (file, global string) {
 		t.Fatal(err)
 	}
 	defer s.Stop()
-	d, err := beside.Dial(t.Context(), s.Remote, beside.Southbound)
+	d, err := wire.Dial(t.Context(), s.Remote, wire.Southbound)
 	if err != nil {
 		t.Fatal(err)
 	}

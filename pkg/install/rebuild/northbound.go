@@ -21,13 +21,13 @@ var kept = []string{"Connection", "SSL", "NB_Global"}
 
 // inspectNorthbound returns an error if a new northbound database would lose rows or cannot replace the old one.
 func (r *rebuild) inspectNorthbound(ctx context.Context) error {
-	d, err := beside.Dial(ctx, r.NB, beside.Northbound)
+	d, err := wire.Dial(ctx, r.NB, wire.Northbound)
 	if err != nil {
 		r.report.Notes = append(r.report.Notes, fmt.Sprintf("the northbound database does not answer (%v)", err))
 		return standaloneFile(r.NBFile)
 	}
 	defer d.Close()
-	if err := errors.Join(standalone(ctx, r.NB, beside.Northbound), r.northbound().check(ctx)); err != nil {
+	if err := errors.Join(standalone(ctx, r.NB, wire.Northbound), r.northbound().check(ctx)); err != nil {
 		return err
 	}
 	_, all, err := readAll(ctx, d)
@@ -42,12 +42,12 @@ func (r *rebuild) inspectNorthbound(ctx context.Context) error {
 }
 
 // readAll reads a whole database and its schema.
-func readAll(ctx context.Context, d *beside.Database) (json.RawMessage, beside.Snapshot, error) {
+func readAll(ctx context.Context, d *wire.Database) (json.RawMessage, wire.Snapshot, error) {
 	schema, err := d.Schema(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	names, err := beside.Tables(schema)
+	names, err := wire.Tables(schema)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -56,7 +56,7 @@ func readAll(ctx context.Context, d *beside.Database) (json.RawMessage, beside.S
 }
 
 // foreign lists the rows that the operator would not write again.
-func foreign(all beside.Snapshot) []string {
+func foreign(all wire.Snapshot) []string {
 	var found []string
 	for table, rows := range all {
 		if slices.Contains(kept, table) {
@@ -80,7 +80,7 @@ func (r *rebuild) emptyNorthbound(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s, d, err := beside.Serve(ctx, r.Programs, r.sockets, folderOf(r.NBFile), "empty", beside.Northbound, schema)
+	s, d, err := beside.Serve(ctx, r.Programs, r.sockets, folderOf(r.NBFile), "empty", wire.Northbound, schema)
 	if err != nil {
 		return "", err
 	}
@@ -104,7 +104,7 @@ func (r *rebuild) emptyNorthbound(ctx context.Context) (string, error) {
 	}
 	s.Stop()
 	live := r.northbound()
-	r.replaced[beside.Northbound] = true
+	r.replaced[wire.Northbound] = true
 	had, err := live.swap(ctx, s.File, "NB_Global", made["NB_Global"][0].UUID())
 	if err != nil {
 		return "", err
@@ -124,11 +124,11 @@ func (r *rebuild) emptyNorthbound(ctx context.Context) (string, error) {
 }
 
 // oldNorthbound reads the existing database. If its server does not answer, it returns the schema file and no rows.
-func (r *rebuild) oldNorthbound(ctx context.Context) (json.RawMessage, beside.Snapshot, error) {
-	d, err := beside.Dial(ctx, r.NB, beside.Northbound)
+func (r *rebuild) oldNorthbound(ctx context.Context) (json.RawMessage, wire.Snapshot, error) {
+	d, err := wire.Dial(ctx, r.NB, wire.Northbound)
 	if err != nil {
 		schema, err := os.ReadFile(r.NBSchema)
-		return schema, beside.Snapshot{}, err
+		return schema, wire.Snapshot{}, err
 	}
 	defer d.Close()
 	return readAll(ctx, d)
@@ -150,7 +150,7 @@ func (r *rebuild) awaitOperator(ctx context.Context) (string, error) {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	var err error
-	if r.liveNB, err = beside.Dial(ctx, r.NB, beside.Northbound); err != nil {
+	if r.liveNB, err = wire.Dial(ctx, r.NB, wire.Northbound); err != nil {
 		return "", err
 	}
 	ports, err := r.awaitPods(ctx)
@@ -188,7 +188,7 @@ func (r *rebuild) awaitPods(ctx context.Context) (int, error) {
 		}
 		missing := false
 		for chunk := range slices.Chunk(ports, portsAtOnce) {
-			if err = r.awaitPorts(ctx, chunk); beside.TimedOut(err) {
+			if err = r.awaitPorts(ctx, chunk); wire.TimedOut(err) {
 				missing = true
 				break
 			} else if err != nil {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-network/weft/pkg/install/beside"
 	"github.com/weft-network/weft/pkg/ovn/wire"
 	"github.com/weft-network/weft/pkg/unit"
 )
@@ -26,7 +25,7 @@ func table(t *testing.T, rows ...string) []wire.Row {
 }
 
 func TestForeignRowsAreNamed(t *testing.T) {
-	all := beside.Snapshot{
+	all := wire.Snapshot{
 		"NB_Global": table(t, `{"name":""}`),
 		"Logical_Switch": table(t, `{"name":"n1","external_ids":["map",[["weft.dev/unit","node/n1"]]]}`,
 			`{"name":"theirs","external_ids":["map",[["neutron:x","y"]]]}`),

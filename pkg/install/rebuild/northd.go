@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weft-network/weft/pkg/install/beside"
-
 	"github.com/weft-network/weft/pkg/ovn/unixctl"
+	"github.com/weft-network/weft/pkg/ovn/wire"
 )
 
 // northdLock is the lock of the southbound database that the active ovn-northd holds.
@@ -96,7 +95,7 @@ func (r *rebuild) awaitCopies(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, min(lockTimeout, r.Wait), errors.New("it does not connect to the databases"))
 	defer cancel()
 	for _, database := range []struct{ remote, name, command string }{
-		{r.NB, beside.Northbound, "nb-connection-status"}, {r.SB, beside.Southbound, "sb-connection-status"},
+		{r.NB, wire.Northbound, "nb-connection-status"}, {r.SB, wire.Southbound, "sb-connection-status"},
 	} {
 		if !r.replaced[database.name] {
 			continue
@@ -104,7 +103,7 @@ func (r *rebuild) awaitCopies(ctx context.Context, socket string) error {
 		if err := awaitAnswer(ctx, socket, database.command, "connected"); err != nil {
 			return err
 		}
-		d, err := beside.Dial(ctx, database.remote, database.name)
+		d, err := wire.Dial(ctx, database.remote, database.name)
 		if err != nil {
 			return err
 		}
@@ -140,7 +139,7 @@ func awaitAnswer(ctx context.Context, socket, command, want string) error {
 // An ovn-northd that has ended meanwhile was restarted and is not paused.
 func (r *rebuild) resumeNorthd(ctx context.Context) (string, error) {
 	// An ovn-northd that stayed paused may not have seen what an earlier run replaced.
-	r.replaced[beside.Northbound], r.replaced[beside.Southbound] = true, true
+	r.replaced[wire.Northbound], r.replaced[wire.Southbound] = true, true
 	var failed error
 	resumed := 0
 	for _, socket := range r.northds {

@@ -75,9 +75,9 @@ type rebuild struct {
 	kubernetes Kubernetes
 	report     Report
 
-	oldSB, liveNB *beside.Database // oldSB is nil if the southbound server does not answer
+	oldSB, liveNB *wire.Database // oldSB is nil if the southbound server does not answer
 	chassis       []beside.Chassis
-	before        beside.Snapshot // the old southbound database, read after ovn-northd has paused
+	before        wire.Snapshot   // the old southbound database, read after ovn-northd has paused
 	northds       []string        // control sockets
 	replaced      map[string]bool // databases by name to which ovn-northd must reconnect
 	paused        time.Time
@@ -144,7 +144,7 @@ func (r *rebuild) locked(ctx context.Context) error {
 // close closes the connections and stops the processes aside.
 func (r *rebuild) close() {
 	r.aside.stop()
-	for _, d := range []*beside.Database{r.oldSB, r.liveNB} {
+	for _, d := range []*wire.Database{r.oldSB, r.liveNB} {
 		if d != nil {
 			d.Close()
 		}
@@ -177,7 +177,7 @@ func (r *rebuild) inspect(ctx context.Context) (string, error) {
 		if err := r.inspectNorthbound(ctx); err != nil {
 			return "", err
 		}
-	} else if r.liveNB, err = beside.Dial(ctx, r.NB, beside.Northbound); err != nil {
+	} else if r.liveNB, err = wire.Dial(ctx, r.NB, wire.Northbound); err != nil {
 		return "", fmt.Errorf("%w; use --nb to rebuild a lost northbound database", err)
 	} else {
 		r.checkOperator(ctx)
@@ -205,7 +205,7 @@ func (r *rebuild) checkOperator(ctx context.Context) {
 // inspectSouthbound connects to the southbound database if its server answers.
 func (r *rebuild) inspectSouthbound(ctx context.Context) (string, error) {
 	var err error
-	if r.oldSB, err = beside.Dial(ctx, r.SB, beside.Southbound); err != nil {
+	if r.oldSB, err = wire.Dial(ctx, r.SB, wire.Southbound); err != nil {
 		if err := standaloneFile(r.SBFile); err != nil {
 			return "", err
 		}
@@ -213,7 +213,7 @@ func (r *rebuild) inspectSouthbound(ctx context.Context) (string, error) {
 			fmt.Sprintf("the southbound database does not answer (%v): using chassis and bindings from the NodeNetworks", err))
 		return "no southbound database", nil
 	}
-	if err := errors.Join(standalone(ctx, r.SB, beside.Southbound), r.southbound().check(ctx)); err != nil {
+	if err := errors.Join(standalone(ctx, r.SB, wire.Southbound), r.southbound().check(ctx)); err != nil {
 		return "", err
 	}
 	all, err := r.oldSB.Snapshot(ctx, "Chassis")
@@ -240,7 +240,7 @@ func monitorAll(chassis []wire.Row) error {
 
 // standalone returns an error for a clustered database, which has no single file to swap.
 func standalone(ctx context.Context, remote, name string) error {
-	d, err := beside.Dial(ctx, remote, beside.ServerDatabase)
+	d, err := wire.Dial(ctx, remote, wire.ServerDatabase)
 	if err != nil {
 		return err
 	}
@@ -277,12 +277,12 @@ const clusterMagic = "OVSDB CLUSTER"
 
 // northbound returns the live northbound database.
 func (r *rebuild) northbound() target {
-	return target{name: beside.Northbound, file: r.NBFile, remote: r.NB, control: filepath.Join(r.RunDir, "ovnnb_db.ctl"), start: r.Wait}
+	return target{name: wire.Northbound, file: r.NBFile, remote: r.NB, control: filepath.Join(r.RunDir, "ovnnb_db.ctl"), start: r.Wait}
 }
 
 // southbound returns the live southbound database.
 func (r *rebuild) southbound() target {
-	return target{name: beside.Southbound, file: r.SBFile, remote: r.SB, control: filepath.Join(r.RunDir, "ovnsb_db.ctl"), start: r.Wait}
+	return target{name: wire.Southbound, file: r.SBFile, remote: r.SB, control: filepath.Join(r.RunDir, "ovnsb_db.ctl"), start: r.Wait}
 }
 
 // bounded returns a context that limits one wait.

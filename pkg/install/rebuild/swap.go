@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weft-network/weft/pkg/install/beside"
-
 	"github.com/weft-network/weft/pkg/ovn/unixctl"
 	"github.com/weft-network/weft/pkg/ovn/wire"
 )
@@ -183,7 +181,7 @@ func endServer(ctx context.Context, control *unixctl.Conn) error {
 // serves returns nil if the server answers and has the wanted row. Without a globalTable it only checks for an
 // answer.
 func (t target) serves(ctx context.Context, globalTable, global string) error {
-	d, err := beside.Dial(ctx, t.remote, t.name)
+	d, err := wire.Dial(ctx, t.remote, t.name)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weft-network/weft/pkg/install/beside"
-
+	"github.com/weft-network/weft/pkg/ovn/wire"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 )
 
@@ -20,7 +19,7 @@ func TestSwapUnderASupervisor(t *testing.T) {
 	if err := os.Chmod(s.file, 0o604); err != nil {
 		t.Fatal(err)
 	}
-	live := target{name: beside.Southbound, file: s.file, remote: s.remote(), control: s.control(), start: 20 * time.Second}
+	live := target{name: wire.Southbound, file: s.file, remote: s.remote(), control: s.control(), start: 20 * time.Second}
 	if had, err := live.swap(t.Context(), fresh, "SB_Global", global); err != nil || !had {
 		t.Fatalf("swap: %v, %v", had, err)
 	}
@@ -43,7 +42,7 @@ func TestSwapInARunningServer(t *testing.T) {
 	dir := filepath.Dir(strings.TrimPrefix(s.Endpoint(), "unix:"))
 	fresh, global := freshFile(t, dir)
 	live := target{
-		name: beside.Southbound, file: filepath.Join(dir, "db"), remote: s.Endpoint(),
+		name: wire.Southbound, file: filepath.Join(dir, "db"), remote: s.Endpoint(),
 		control: filepath.Join(dir, "ctl"), start: 20 * time.Second,
 	}
 	if _, err := live.swap(t.Context(), fresh, "SB_Global", global); err != nil {
@@ -70,7 +69,7 @@ func TestSwapOfADamagedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	live := target{
-		name: beside.Southbound, file: filepath.Join(dir, "db"), remote: s.Endpoint(),
+		name: wire.Southbound, file: filepath.Join(dir, "db"), remote: s.Endpoint(),
 		control: filepath.Join(dir, "ctl"), start: 5 * time.Second,
 	}
 	if _, err := live.swap(t.Context(), fresh, "SB_Global", "00000000-0000-0000-0000-000000000000"); err == nil {
@@ -85,7 +84,7 @@ func TestSwapOfADamagedFile(t *testing.T) {
 func TestSwapWithoutASupervisor(t *testing.T) {
 	s := startSupervised(t, "ovn-sb", 0)
 	fresh, global := freshFile(t, s.dir)
-	live := target{name: beside.Southbound, file: s.file, remote: s.remote(), control: s.control(), start: time.Second}
+	live := target{name: wire.Southbound, file: s.file, remote: s.remote(), control: s.control(), start: time.Second}
 	_, err := live.swap(t.Context(), fresh, "SB_Global", global)
 	if err == nil || !strings.Contains(err.Error(), "check that a supervisor restarts the server") {
 		t.Errorf("swap: %v", err)
@@ -107,7 +106,7 @@ func TestSwapWhileTheServerIsAway(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	live := target{name: beside.Southbound, file: file, remote: "unix:" + filepath.Join(dir, "sock"), control: filepath.Join(dir, "ctl"),
+	live := target{name: wire.Southbound, file: file, remote: "unix:" + filepath.Join(dir, "sock"), control: filepath.Join(dir, "ctl"),
 		start: 100 * time.Millisecond}
 	if _, err := live.swap(t.Context(), fresh, "SB_Global", global); err == nil || !strings.Contains(err.Error(), "is in place") {
 		t.Errorf("swap: %v", err)

@@ -8,14 +8,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/weft-network/weft/pkg/install/beside"
 	"github.com/weft-network/weft/pkg/ovn/wire"
 )
 
 // awaitChassis returns when ovn-northd has compared the databases and every chassis has followed. It then compares
 // the bindings with those in the new database.
 func (r *rebuild) awaitChassis(ctx context.Context) (string, error) {
-	sb, err := beside.Dial(ctx, r.SB, beside.Southbound)
+	sb, err := wire.Dial(ctx, r.SB, wire.Southbound)
 	if err != nil {
 		return "", err
 	}
@@ -53,7 +52,7 @@ func (r *rebuild) nextNumber(ctx context.Context) (int64, error) {
 }
 
 // awaitAll waits for all chassis concurrently, so that several silent ones cost only one timeout.
-func (r *rebuild) awaitAll(ctx context.Context, sb *beside.Database, number int64) {
+func (r *rebuild) awaitAll(ctx context.Context, sb *wire.Database, number int64) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	private, err := sb.Snapshot(ctx, "Chassis_Private")
@@ -86,7 +85,7 @@ func (r *rebuild) missing() []string {
 }
 
 // compareBindings records the ports that were bound before the swap and exist, but are not bound.
-func (r *rebuild) compareBindings(ctx context.Context, sb *beside.Database) error {
+func (r *rebuild) compareBindings(ctx context.Context, sb *wire.Database) error {
 	now, err := sb.Snapshot(ctx, "Port_Binding")
 	if err != nil {
 		return err

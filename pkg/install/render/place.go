@@ -24,9 +24,6 @@ type Place struct {
 	Dissolving bool
 	// Relays are the relays of the southbound database.
 	Relays []Member
-	// Divided means that the cluster has, or had, zones. The databases' pods keep the container remotes then: it also
-	// removes the chassis of nodes that were elsewhere.
-	Divided bool
 	// Zones are the zones with databases of their own.
 	Zones []Zone
 }

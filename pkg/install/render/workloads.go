@@ -249,8 +249,8 @@ func (p Place) remote(port int) string {
 const (
 	// memberContainer is the container that only pods of clustered databases have.
 	memberContainer = "member"
-	// remotesContainer is the container that only pods of databases in a cluster with zones have.
-	remotesContainer = "remotes"
+	// chassisContainer is the container that keeps the chassis in the southbound database.
+	chassisContainer = "chassis"
 	// dataVolume is the volume of the databases' files.
 	dataVolume = "data"
 )
@@ -261,7 +261,7 @@ func pin(f Facts, w Workload) {
 	template.Spec.Affinity = onlyOn(f.Place.Nodes())
 	annotate(w, AnnotationNode, strings.Join(f.Place.Nodes(), ","))
 	template.Spec.Containers = slices.DeleteFunc(template.Spec.Containers, func(c corev1.Container) bool {
-		return c.Name == memberContainer && !f.Place.Clustered() || c.Name == remotesContainer && !f.zoned()
+		return c.Name == memberContainer && !f.Place.Clustered()
 	})
 	if f.Place.Clustered() {
 		cluster(f, w)
@@ -309,7 +309,7 @@ func cluster(f Facts, w Workload) {
 		}},
 	}
 	for i := range template.Spec.Containers {
-		if c := &template.Spec.Containers[i]; c.Name != memberContainer && c.Name != remotesContainer {
+		if c := &template.Spec.Containers[i]; c.Name != memberContainer && c.Name != chassisContainer {
 			c.Command = append(c.Command, "--cluster")
 		}
 	}

@@ -313,14 +313,6 @@ func (f Facts) in(zone Zone) Facts {
 	return f
 }
 
-// zoned reports whether the cluster has, or had, zones.
-func (f Facts) zoned() bool { return f.zone != nil || len(f.Place.Zones) > 0 || f.Place.Divided }
-
-// HasRemotes reports whether the pods of databases have the container that makes the chassis of nodes elsewhere.
-func HasRemotes(template corev1.PodTemplateSpec) bool {
-	return slices.ContainsFunc(template.Spec.Containers, func(c corev1.Container) bool { return c.Name == remotesContainer })
-}
-
 // nameZone names a workload after its zone.
 func nameZone(w Workload, component, zone string) {
 	component += "-" + zone

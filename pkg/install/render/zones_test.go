@@ -80,30 +80,23 @@ func TestZonesAreWorkloadsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestRemotesOnlyWithZones checks which databases have the container remotes, and that it does not get the option of clustered databases.
-func TestRemotesOnlyWithZones(t *testing.T) {
-	clustered := facts()
+// TestContainersOfDatabases checks which containers the pods of databases have, and which get the option of clustered databases.
+func TestContainersOfDatabases(t *testing.T) {
+	clustered, zoned := facts(), zonedFacts()
 	clustered.Place.Wanted = 3
-	clusteredAndZoned := zonedFacts()
-	clusteredAndZoned.Place.Wanted = 3
-	zoned, divided := zonedFacts(), facts()
-	divided.Place.Divided = true
 	clusteredZone := zoned.Place.Zones[0]
 	clusteredZone.Place.Wanted = 3
 	for name, c := range map[string]struct {
 		facts Facts
 		want  string
 	}{
-		"when the last zone is gone": {divided, "nb remotes"},
-		"without zones":              {facts(), "nb"},
-		"clustered, without zones":   {clustered, "member nb+"},
-		"with zones":                 {zoned, "nb remotes"},
-		"clustered, with zones":      {clusteredAndZoned, "member nb+ remotes"},
-		"of a zone":                  {zoned.in(zoned.Place.Zones[0]), "nb remotes"},
-		"of a zone, clustered":       {zoned.in(clusteredZone), "member nb+ remotes"},
+		"one":                  {facts(), "nb chassis"},
+		"clustered":            {clustered, "member nb+ chassis"},
+		"of a zone":            {zoned.in(zoned.Place.Zones[0]), "nb chassis"},
+		"of a zone, clustered": {zoned.in(clusteredZone), "member nb+ chassis"},
 	} {
 		w := &appsv1.StatefulSet{}
-		for _, container := range []string{memberContainer, "nb", remotesContainer} {
+		for _, container := range []string{memberContainer, "nb", chassisContainer} {
 			w.Spec.Template.Spec.Containers = append(w.Spec.Template.Spec.Containers, corev1.Container{Name: container})
 		}
 		pin(c.facts, w)

@@ -267,7 +267,7 @@ func firstSeen(e corev1.Event) time.Time {
 func nextOf(stage, node string) string {
 	switch stage {
 	case "address":
-		return "kubectl weft status: NoLeader, DatabaseUnavailable and NorthdSilent have their cures there"
+		return "kubectl weft status: NoLeader, DatabaseUnavailable, NorthdSilent and ChangesNotInstalled have their cures there"
 	case "binding", "flows":
 		return "see ovn-controller on node " + node + ": kubectl get nodenetwork " + node + " -o wide, and /var/log/ovn/ovn-controller.log"
 	case "port", "interface":

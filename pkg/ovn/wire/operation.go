@@ -40,6 +40,14 @@ func Update(table string, where []any, r Row) Operation {
 	return Operation{"op": "update", "table": table, "where": where, "row": r}
 }
 
+// Delete deletes the rows that match a condition.
+func Delete(table string, where []any) Operation {
+	return Operation{"op": "delete", "table": table, "where": where}
+}
+
+// Comment adds a comment to the server's log of the transaction.
+func Comment(text string) Operation { return Operation{"op": "comment", "comment": text} }
+
 // Await waits up to some milliseconds until the selected rows equal want, or differ from want if until is "!=". The
 // server checks again after each change.
 func Await(table string, where []any, until string, milliseconds int64, want ...Row) Operation {

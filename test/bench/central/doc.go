@@ -9,6 +9,6 @@
 //
 // With -zones N, the network of that size is in N equal parts, and the measured databases belong to the default zone. They
 // have the rows of its own nodes and pods, all services, policies and sets, the addresses of pods elsewhere in the sets, and
-// the rows of nodes elsewhere. weft-ovn's own code (pkg/install/remotes) copies the chassis of nodes elsewhere. The network
+// the rows of nodes elsewhere. weft-ovn's own code (pkg/install/chassis) copies the chassis of nodes elsewhere. The network
 // has no EgressIPs, so the policies that lead to their nodes elsewhere are missing.
 package central

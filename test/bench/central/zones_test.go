@@ -13,7 +13,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
-	"github.com/weft-network/weft/pkg/install/remotes"
+	"github.com/weft-network/weft/pkg/install/chassis"
 	"github.com/weft-network/weft/pkg/ipam"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/topology"
@@ -84,7 +84,7 @@ func (w *world) connect() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		remotes.Run(w.Context(), remotes.Options{Northbound: []string{w.central.NB.Endpoint()}, Southbound: w.central.SB.Endpoint(),
+		chassis.Run(w.Context(), chassis.Options{Northbound: []string{w.central.NB.Endpoint()}, Southbound: w.central.SB.Endpoint(),
 			Log: logr.Discard()})
 	}()
 	w.Cleanup(func() { <-done }) // the test's context has ended by then

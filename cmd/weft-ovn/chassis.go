@@ -10,15 +10,15 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/weft-network/weft/pkg/install/chassis"
 	"github.com/weft-network/weft/pkg/install/launch"
-	"github.com/weft-network/weft/pkg/install/remotes"
 	"github.com/weft-network/weft/pkg/process/version"
 )
 
-// remotesCommand copies the chassis of other zones' nodes from the northbound database to the southbound one.
-func remotesCommand(args []string) error {
+// chassisCommand keeps the chassis of other zones' nodes in the southbound database, and removes those of former nodes.
+func chassisCommand(args []string) error {
 	var northbound, southbound string
-	flags := flag.NewFlagSet("weft-ovn remotes", flag.ContinueOnError)
+	flags := flag.NewFlagSet("weft-ovn chassis", flag.ContinueOnError)
 	flags.StringVar(&northbound, "nb", "unix:"+launch.OVNRun+"/ovnnb_db.sock",
 		"OVSDB remotes of the northbound database, separated by commas")
 	flags.StringVar(&southbound, "sb", "unix:"+launch.OVNRun+"/ovnsb_db.sock",
@@ -33,7 +33,7 @@ func remotesCommand(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	remotes.Run(ctx, remotes.Options{Northbound: strings.Split(northbound, ","), Southbound: southbound,
-		Writer: "weft-ovn remotes " + version.String(), Log: logr.FromSlogHandler(logHandler())})
+	chassis.Run(ctx, chassis.Options{Northbound: strings.Split(northbound, ","), Southbound: southbound,
+		Writer: "weft-ovn chassis " + version.String(), Log: logr.FromSlogHandler(logHandler())})
 	return nil
 }

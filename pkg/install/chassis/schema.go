@@ -1,15 +1,30 @@
-package southbound
+package chassis
 
 import (
 	"github.com/ovn-kubernetes/libovsdb/model"
 
+	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
 )
 
-// WriterSchema describes what "weft-ovn remotes" reads and writes: the chassis of other zones' nodes. ovn-controllers
+// northboundSchema describes what is read: names, types, options and external_ids of switch ports, and the chassis of the
+// nodes, each of which has a row of template variables.
+func northboundSchema() ovndb.Schema {
+	tables := map[string]ovndb.Table{
+		nbdb.LogicalSwitchPortTable: {Foreign: true, Omitted: []string{"addresses", "dhcpv4_options", "dhcpv6_options",
+			"dynamic_addresses", "enabled", "ha_chassis_group", "parent_name", "port_security", "tag", "tag_request",
+			"up"}},
+		nbdb.ChassisTemplateVarTable: {Foreign: true, Omitted: []string{"external_ids", "variables"}},
+	}
+	db, err := model.NewClientDBModel("OVN_Northbound", map[string]model.Model{
+		nbdb.LogicalSwitchPortTable: &nbdb.LogicalSwitchPort{}, nbdb.ChassisTemplateVarTable: &nbdb.ChassisTemplateVar{}})
+	return ovndb.NewSchema(db, err, tables)
+}
+
+// southboundSchema describes what is read and written: the chassis of other zones' nodes. ovn-controllers
 // write their own chassis to the same tables.
-func WriterSchema() ovndb.Schema {
+func southboundSchema() ovndb.Schema {
 	tables := map[string]ovndb.Table{
 		// ovn-northd waits for every Chassis_Private without a chassis, so a node that has left the zone must not leave
 		// one behind. The ovn-controller of a node that is about to leave, or has come early, takes over the row with its

@@ -1,4 +1,4 @@
-package beside
+package wire
 
 import (
 	"context"
@@ -8,8 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
-
-	"github.com/weft-network/weft/pkg/ovn/wire"
+	"time"
 )
 
 // The databases' names in their schemas.
@@ -20,8 +19,7 @@ const (
 	ServerDatabase = "_Server"
 )
 
-// Database is a connection to a database by OVSDB's protocol (RFC 7047). It keeps values in wire format, because this
-// package copies whole rows and no model holds every column of every version.
+// Database is a connection to a database by OVSDB's protocol (RFC 7047). It keeps values in wire format.
 type Database struct {
 	Name, remote string
 	conn         net.Conn
@@ -168,7 +166,7 @@ func (d *Database) call(ctx context.Context, result any, method string, params .
 		if len(m.Error) > 0 && string(m.Error) != "null" {
 			return fmt.Errorf("database %s at %s: %s: %s", d.Name, d.remote, method, m.Error)
 		}
-		return wire.Decode(m.Result, result)
+		return Decode(m.Result, result)
 	}
 }
 
@@ -217,20 +215,20 @@ func (d *Database) Lock(ctx context.Context, name string) error {
 }
 
 // Transact runs operations in one transaction and returns the rows that each of them selected.
-func (d *Database) Transact(ctx context.Context, operations ...wire.Operation) ([][]wire.Row, error) {
+func (d *Database) Transact(ctx context.Context, operations ...Operation) ([][]Row, error) {
 	params := []any{d.Name}
 	for _, o := range operations {
 		params = append(params, o)
 	}
 	var results []*struct {
-		Rows    []wire.Row `json:"rows"`
-		Error   string     `json:"error"`
-		Details string     `json:"details"`
+		Rows    []Row  `json:"rows"`
+		Error   string `json:"error"`
+		Details string `json:"details"`
 	}
 	if err := d.call(ctx, &results, "transact", params...); err != nil {
 		return nil, err
 	}
-	rows := make([][]wire.Row, len(results))
+	rows := make([][]Row, len(results))
 	for i, r := range results {
 		if r == nil {
 			continue // not run, because an earlier operation failed
@@ -256,4 +254,25 @@ func (r *refusal) Error() string { return strings.TrimSuffix(r.reason+": "+r.det
 func TimedOut(err error) bool {
 	refused, ok := errors.AsType[*refusal](err)
 	return ok && refused.reason == "timed out"
+}
+
+// AwaitNumber returns when a column of the selected row has reached a number. It waits by wait operations, which the
+// server ends when the column changes.
+func (d *Database) AwaitNumber(ctx context.Context, table string, where []any, column string, least int64) error {
+	for {
+		results, err := d.Transact(ctx, Select(table, where))
+		if err != nil {
+			return err
+		}
+		if len(results[0]) != 1 {
+			return fmt.Errorf("database %s: table %s has %d matching rows, want 1", d.Name, table, len(results[0]))
+		}
+		have := results[0][0].Number(column)
+		if have >= least {
+			return nil
+		}
+		if _, err := d.Transact(ctx, Await(table, where, "!=", time.Hour.Milliseconds(), Row{column: have})); err != nil {
+			return fmt.Errorf("%s is %d, want %d: %w", column, have, least, err)
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package remotes_test
+package chassis_test
 
 import (
 	"strings"
@@ -111,5 +111,42 @@ func TestANodeLeavesLate(t *testing.T) {
 	z.await()
 	if got := z.private(); got != "" {
 		t.Errorf("Chassis_Private has %q", got)
+	}
+}
+
+// A machine that was removed leaves its chassis behind. Until it goes, ovn-northd waits for it, and a machine that has its address gets
+// no chassis.
+func TestAFormerNodeLeavesNothing(t *testing.T) {
+	z := newZone(t)
+	z.SB.Ctl("chassis-add", "former", "geneve", "127.0.0.1", "--", "create", "Chassis_Private", "name=former")
+	z.SB.Ctl("chassis-add", "n2", "geneve", "192.0.2.2")
+	z.addNode("n3", "geneve 192.0.2.3")
+	z.startNode().RunController()
+	z.run()
+	z.await("former local geneve 127.0.0.1", "n2 local geneve 192.0.2.2", "n3 remote geneve 192.0.2.3") // no node yet
+	z.NB.Ctl("create", "Chassis_Template_Var", "chassis=n2")
+	z.await(localNode, "n2 local geneve 192.0.2.2", "n3 remote geneve 192.0.2.3")
+	poll.Eventually(t, patience, poll.True("Chassis_Private has n1 alone", func() bool { return z.private() == "n1" }))
+	z.NB.Ctl("--wait=hv", "--timeout=20", "sync")
+	if got := z.log.count("removed the chassis of a former node", `"chassis"="former"`); got != 1 {
+		t.Errorf("%d lines of the log have the removal, want 1", got)
+	}
+}
+
+// The chassis of a node that is in no row yet comes back, because its ovn-controller runs, and stays.
+func TestAChassisWhoseControllerRunsStays(t *testing.T) {
+	z := newZone(t)
+	z.NB.Ctl("create", "Chassis_Template_Var", "chassis=n2")
+	z.startNode().RunController()
+	z.await(localNode)
+	z.run()
+	poll.Eventually(t, patience, poll.True("the chassis is removed once", func() bool {
+		return z.log.count("removed the chassis of a former node", `"chassis"="n1"`) == 1
+	}))
+	z.await(localNode)
+	z.addNode("n3", "geneve 192.0.2.3")
+	z.await(localNode, "n3 remote geneve 192.0.2.3")
+	if got := z.log.count("removed the chassis"); got != 1 {
+		t.Errorf("%d removals, want 1", got)
 	}
 }

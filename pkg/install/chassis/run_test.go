@@ -1,4 +1,4 @@
-package remotes_test
+package chassis_test
 
 import (
 	"strings"

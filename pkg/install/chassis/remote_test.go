@@ -1,4 +1,4 @@
-package remotes_test
+package chassis_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-network/weft/pkg/install/remotes"
+	"github.com/weft-network/weft/pkg/install/chassis"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 )
@@ -19,7 +19,7 @@ func port(name, chassis, encaps string) *nbdb.LogicalSwitchPort {
 
 func list(ports ...*nbdb.LogicalSwitchPort) []*nbdb.LogicalSwitchPort { return ports }
 
-func TestComputeChassis(t *testing.T) {
+func TestCompute(t *testing.T) {
 	other := port("a", "n1", "geneve 192.0.2.1")
 	other.Type = "router"
 	renamed := port("b", "n1", "geneve 192.0.2.1")
@@ -60,8 +60,8 @@ func TestComputeChassis(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := slices.Clone(c.ports)
-			chassis, problems := remotes.ComputeChassis(c.ports)
-			if got := describe(chassis); got != c.want {
+			found, problems := chassis.Compute(c.ports)
+			if got := describe(found); got != c.want {
 				t.Errorf("chassis %q, want %q", got, c.want)
 			}
 			if got := fmt.Sprint(problems); !isExpected(problems, c.bad) {
@@ -74,9 +74,9 @@ func TestComputeChassis(t *testing.T) {
 	}
 }
 
-func describe(chassis []remotes.Chassis) string {
-	texts := make([]string, 0, len(chassis))
-	for _, c := range chassis {
+func describe(all []chassis.Chassis) string {
+	texts := make([]string, 0, len(all))
+	for _, c := range all {
 		text := c.Name + " " + c.Hostname
 		for _, e := range c.Encaps {
 			text += " " + e.IP.String()
@@ -87,7 +87,7 @@ func describe(chassis []remotes.Chassis) string {
 }
 
 // isExpected reports whether there is one problem, of the port and with the reason in bad, or none if bad is empty.
-func isExpected(problems []remotes.Problem, bad string) bool {
+func isExpected(problems []chassis.Problem, bad string) bool {
 	name, reason, _ := strings.Cut(bad, ": ")
 	if bad == "" {
 		return len(problems) == 0

@@ -1,9 +1,11 @@
-package remotes
+package chassis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/ovn-kubernetes/libovsdb/model"
@@ -14,9 +16,7 @@ import (
 	"github.com/weft-network/weft/pkg/ovn/nbdb"
 	"github.com/weft-network/weft/pkg/ovn/sbdb"
 	"github.com/weft-network/weft/pkg/ovndb"
-	"github.com/weft-network/weft/pkg/ovndb/northbound"
 	"github.com/weft-network/weft/pkg/ovndb/serverstate"
-	"github.com/weft-network/weft/pkg/ovndb/southbound"
 	"github.com/weft-network/weft/pkg/unit"
 )
 
@@ -33,7 +33,9 @@ type Options struct {
 	// Writer names this program and its version in the log of the southbound database. If it is empty, transactions
 	// have no comments.
 	Writer string
-	Log    logr.Logger
+	// LeftAfter is how long the chassis of an ovn-controller must have had no node before it is removed. 0 means a minute.
+	LeftAfter time.Duration
+	Log       logr.Logger
 }
 
 // follower copies from the northbound database. Only the goroutine of Run uses its fields, except events.
@@ -41,30 +43,31 @@ type follower struct {
 	Options
 	events   chan struct{}     // a row or a connection has changed
 	server   *ovndb.Conn       // the state of the southbound server
-	ports    *ovndb.Conn       // the northbound database
+	nodes    *ovndb.Conn       // the northbound database
 	problems []Problem         // of the last comparison
 	refused  map[unit.Key]bool // the chassis that the southbound database refused in the last comparison
+	left     left
 }
 
 // Run follows the databases until ctx ends. It reconnects forever.
 func Run(ctx context.Context, options Options) {
-	f := &follower{Options: options, events: make(chan struct{}, 1)}
+	f := &follower{Options: options, events: make(chan struct{}, 1), left: left{after: cmp.Or(options.LeftAfter, leftAfter)}}
 	onRow := func(string, model.Model, ovndb.RowEvent) { f.notify() }
 	onConnect := func(bool) { f.notify() }
 	f.server = ovndb.NewConn(ovndb.Config{Schema: serverstate.Schema(), Endpoints: []string{f.Southbound}, Log: f.Log,
 		OnRow: onRow, OnConnect: onConnect})
-	f.ports = ovndb.NewConn(ovndb.Config{Schema: northbound.ReaderSchema(), Endpoints: f.Northbound, Log: f.Log,
+	f.nodes = ovndb.NewConn(ovndb.Config{Schema: northboundSchema(), Endpoints: f.Northbound, Log: f.Log,
 		OnRow: onRow, OnConnect: onConnect, Where: map[string][]ovsdb.Condition{
 			nbdb.LogicalSwitchPortTable: {ovsdb.NewCondition("type", ovsdb.ConditionEqual, names.RemotePort)}}})
 	var ended []<-chan struct{}
-	for _, conn := range []*ovndb.Conn{f.server, f.ports} {
+	for _, conn := range []*ovndb.Conn{f.server, f.nodes} {
 		ended = append(ended, start(func() { _ = conn.Run(ctx) })) // without a fence, Run ends only with ctx
 	}
 	for ctx.Err() == nil {
 		if f.leads() {
 			f.write(ctx)
 		} else {
-			f.wait(ctx)
+			f.wait(ctx, nil)
 		}
 	}
 	for _, end := range ended {
@@ -89,10 +92,11 @@ func (f *follower) notify() {
 	}
 }
 
-func (f *follower) wait(ctx context.Context) {
+func (f *follower) wait(ctx context.Context, due <-chan time.Time) {
 	select {
 	case <-ctx.Done():
 	case <-f.events:
+	case <-due:
 	}
 }
 
@@ -106,7 +110,7 @@ func (f *follower) leads() bool {
 // write keeps the southbound database up to date until its server no longer leads, or ctx ends.
 func (f *follower) write(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
-	engine := ovndb.NewEngine(ovndb.Config{Schema: southbound.WriterSchema(), Endpoints: []string{f.Southbound}, Writer: f.Writer, Log: f.Log,
+	engine := ovndb.NewEngine(ovndb.Config{Schema: southboundSchema(), Endpoints: []string{f.Southbound}, Writer: f.Writer, Log: f.Log,
 		OnRow: func(string, model.Model, ovndb.RowEvent) { f.notify() }, OnConnect: func(bool) { f.notify() },
 		Where: map[string][]ovsdb.Condition{
 			sbdb.PortBindingTable: {ovsdb.NewCondition("type", ovsdb.ConditionEqual, names.RemotePort)}}},
@@ -118,23 +122,23 @@ func (f *follower) write(ctx context.Context) {
 	}()
 	applied := map[unit.Key]bool{}
 	for f.leads() && ctx.Err() == nil {
-		f.apply(ctx, engine, applied)
-		f.wait(ctx)
+		f.wait(ctx, f.apply(ctx, engine, applied))
 	}
 }
 
 // apply compares the databases once. It does nothing unless both are connected, because an absent northbound database
-// does not mean that the zone has no remote nodes. applied has the chassis that the engine keeps.
-func (f *follower) apply(ctx context.Context, engine *ovndb.Engine, applied map[unit.Key]bool) {
-	northbound, err := f.ports.Rows(ctx)
+// does not mean that the zone has no nodes. applied has the chassis that the engine keeps. due is when to compare again, although
+// nothing changes.
+func (f *follower) apply(ctx context.Context, engine *ovndb.Engine, applied map[unit.Key]bool) (due <-chan time.Time) {
+	northbound, err := f.nodes.Rows(ctx)
 	if err != nil {
-		return
+		return nil
 	}
 	southbound, err := engine.Rows(ctx)
 	if err != nil {
-		return
+		return nil
 	}
-	chassis, problems := ComputeChassis(rowsOf[nbdb.LogicalSwitchPort](northbound[nbdb.LogicalSwitchPortTable]))
+	chassis, problems := Compute(rowsOf[nbdb.LogicalSwitchPort](northbound[nbdb.LogicalSwitchPortTable]))
 	f.logProblems(problems)
 	var units []unit.Unit
 	for _, key := range obsolete(chassis, applied, southbound) {
@@ -148,6 +152,8 @@ func (f *follower) apply(ctx context.Context, engine *ovndb.Engine, applied map[
 	if err := engine.ApplyAll(ctx, units...); ctx.Err() == nil {
 		f.logRefused(err)
 	}
+	f.remove(ctx, southbound, northbound)
+	return f.left.next(time.Now())
 }
 
 // obsolete returns the units that have a row in the southbound database, or are applied, and that may go. A chassis

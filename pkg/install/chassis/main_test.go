@@ -1,4 +1,4 @@
-package remotes_test
+package chassis_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"github.com/weft-network/weft/pkg/install/remotes"
+	"github.com/weft-network/weft/pkg/install/chassis"
 	"github.com/weft-network/weft/pkg/ovndb/ovndbtest"
 	"github.com/weft-network/weft/test/isolation"
 	"github.com/weft-network/weft/test/poll"
@@ -38,7 +38,7 @@ const (
 	// patience bounds the wait for a change.
 	patience = 20 * time.Second
 	// writer marks the transactions of a process in the server's log.
-	writer = "remotes under test"
+	writer = "chassis under test"
 )
 
 // zone is the databases of one zone.
@@ -70,8 +70,8 @@ func (z *zone) runOn(southbound, writer string) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		remotes.Run(ctx, remotes.Options{Northbound: []string{z.NB.Endpoint()}, Southbound: southbound, Writer: writer,
-			Log: funcr.New(z.log.add, funcr.Options{})})
+		chassis.Run(ctx, chassis.Options{Northbound: []string{z.NB.Endpoint()}, Southbound: southbound, Writer: writer,
+			LeftAfter: 200 * time.Millisecond, Log: funcr.New(z.log.add, funcr.Options{})})
 	}()
 	stop = func() { cancel(); <-ended }
 	z.Cleanup(stop)

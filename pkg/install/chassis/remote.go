@@ -1,4 +1,4 @@
-package remotes
+package chassis
 
 import (
 	"cmp"
@@ -28,9 +28,9 @@ type Encap struct{ IP netip.Addr }
 // Problem says why a port gets no chassis, or why its chassis comes from another port.
 type Problem struct{ Port, Reason string }
 
-// ComputeChassis returns the chassis that the remote ports request, sorted by name, and a problem for each port that it
+// Compute returns the chassis that the remote ports request, sorted by name, and a problem for each port that it
 // skips. If two ports contradict each other, the port whose name sorts first counts. Ports of other types are ignored.
-func ComputeChassis(ports []*nbdb.LogicalSwitchPort) ([]Chassis, []Problem) {
+func Compute(ports []*nbdb.LogicalSwitchPort) ([]Chassis, []Problem) {
 	ports = slices.Clone(ports)
 	slices.SortFunc(ports, func(a, b *nbdb.LogicalSwitchPort) int { return cmp.Compare(a.Name, b.Name) })
 	found, ends := map[string]Chassis{}, map[Encap]string{} // tunnel end -> chassis
