@@ -69,11 +69,13 @@ func (p *Propagation) judge(err error) (again <-chan time.Time) {
 	case errors.Is(err, ovndb.ErrNotCopied):
 		now.silent, again = err.Error(), time.After(PropagationInterval)
 	case errors.Is(err, ovndb.ErrNotAll):
-		now.missed, now.since, again = before.missed+1, before.since, time.After(PropagationInterval)
-		if before.missed == 0 {
-			now.since = time.Now()
-		}
-		if now.missed > lateMeasurements {
+		now.missed, now.since = before.missed+1, before.since
+		switch {
+		case now.missed == 1: // it has taken a minute, or another measurement has begun
+			now.since, again = time.Now(), time.After(time.Second)
+		case now.missed <= lateMeasurements:
+			again = time.After(PropagationInterval)
+		default:
 			again = time.After(lateInterval)
 		}
 	case err != nil: // no request was sent: the last result stays

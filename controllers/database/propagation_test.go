@@ -63,7 +63,7 @@ func TestALateChassisIsMeasuredLessOften(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if want := 1 + lateMeasurements + 6; measured != want {
+		if want := 2 + lateMeasurements + 5; measured != want {
 			t.Errorf("%d measurements in 70 minutes, want %d", measured, want)
 		}
 	})
