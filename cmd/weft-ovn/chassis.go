@@ -15,7 +15,7 @@ import (
 	"github.com/weft-network/weft/pkg/process/version"
 )
 
-// chassisCommand keeps the chassis of other zones' nodes in the southbound database, and removes those of former nodes.
+// chassisCommand keeps the chassis of other zones' nodes in the southbound database, and removes the chassis of former nodes.
 func chassisCommand(args []string) error {
 	var northbound, southbound string
 	flags := flag.NewFlagSet("weft-ovn chassis", flag.ContinueOnError)

@@ -69,9 +69,10 @@ func lateProblems(name string, f statusInput, explained bool) []networkv1alpha1.
 	if f.late.IsZero() || explained || !f.connected || f.silent != "" {
 		return nil
 	}
+	message := fmt.Sprintf("not every ovn-controller has installed the changes since %s, although all nodes are ready: "+
+		"new pods, policies and endpoints may have no effect yet", f.late.UTC().Format(time.RFC3339))
 	return []networkv1alpha1.Problem{health.New(networkv1alpha1.AreaControlPlane, networkv1alpha1.StateDegraded,
-		networkv1alpha1.ReasonChangesNotInstalled, "ClusterNetwork/"+name, fmt.Sprintf("not every ovn-controller has installed the changes since %s, "+
-			"although all nodes are ready: new pods, policies and endpoints may have no effect yet", f.late.UTC().Format(time.RFC3339)))}
+		networkv1alpha1.ReasonChangesNotInstalled, "ClusterNetwork/"+name, message)}
 }
 
 // specProblems lists why the spec is not in force.

@@ -135,7 +135,8 @@ func count(one bool) int {
 // ofNetwork are the reasons of the ClusterNetwork and of NodeNetworks.
 var ofNetwork = []string{
 	networkv1alpha1.ReasonAddressConflict, networkv1alpha1.ReasonAddressesExhausted, networkv1alpha1.ReasonAgentStarting,
-	networkv1alpha1.ReasonAgentUnavailable, networkv1alpha1.ReasonChangesNotInstalled, networkv1alpha1.ReasonCheckFailed, networkv1alpha1.ReasonControllerUnavailable,
+	networkv1alpha1.ReasonAgentUnavailable, networkv1alpha1.ReasonCheckFailed, networkv1alpha1.ReasonChangesNotInstalled,
+	networkv1alpha1.ReasonControllerUnavailable,
 	networkv1alpha1.ReasonDatabaseError, networkv1alpha1.ReasonDatabaseUnavailable, networkv1alpha1.ReasonDrift,
 	networkv1alpha1.ReasonFinalizersRemain, networkv1alpha1.ReasonForeignChanges, networkv1alpha1.ReasonForwardingBlocked,
 	networkv1alpha1.ReasonHostError, networkv1alpha1.ReasonIPv4Exhausted,

@@ -15,7 +15,7 @@ type Components struct {
 	Agent AgentComponent `json:"agent,omitempty,omitzero"`
 	// central are the pods with OVN's databases and ovn-northd, also in zones.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.containers) || self.containers.all(c, c.name in ['nb', 'sb', 'northd', 'member', 'remotes'])",message="the containers of central are nb, sb, northd, member and remotes",reason=FieldValueInvalid,fieldPath=.containers
+	// +kubebuilder:validation:XValidation:rule="!has(self.containers) || self.containers.all(c, c.name in ['nb', 'sb', 'northd', 'member', 'chassis'])",message="the containers of central are nb, sb, northd, member and chassis",reason=FieldValueInvalid,fieldPath=.containers
 	Central Component `json:"central,omitempty,omitzero"`
 	// ovnController are the pods of ovn-controller on the nodes.
 	// +optional

@@ -10,7 +10,8 @@ import (
 )
 
 // Serve creates a database from a schema in a folder and serves it. sockets is the folder of its sockets.
-func Serve(ctx context.Context, p Programs, sockets, folder, name, database string, schema json.RawMessage) (*Server, *wire.Database, error) {
+func Serve(ctx context.Context, p Programs, sockets, folder, name, database string,
+	schema json.RawMessage) (*Server, *wire.Database, error) {
 	file := filepath.Join(folder, name+".ovsschema")
 	if err := os.WriteFile(file, schema, 0o600); err != nil {
 		return nil, nil, err

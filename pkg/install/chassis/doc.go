@@ -1,6 +1,6 @@
-// Package chassis keeps the chassis in the southbound database: it copies those of other zones' nodes from the northbound database, as
-// ovn-ic does for its remote chassis, and removes those that former nodes left behind. It runs beside the databases, because on the
-// network the southbound database accepts writes only with OVN's role.
+// Package chassis keeps the chassis in the southbound database: it copies the chassis of other zones' nodes from the northbound
+// database, as ovn-ic does, and removes what former nodes left behind. It runs beside the databases, because on the network the
+// southbound database accepts writes only with OVN's role.
 //
 //	operator ─▶ NB: Logical_Switch_Port, type=remote ─▶ Chassis (pure) ─▶ SB: Chassis, Encap
 //	                                                       ▲
@@ -19,6 +19,6 @@
 //     a node that comes to this zone is removed with its port. ovn-controller then makes another.
 //   - A chassis is removed after the bindings that request it. So it survives an empty northbound database while
 //     ovn-northd is paused, as "kubectl weft db rebuild" has it.
-//   - The chassis of an ovn-controller is removed when it has had no node for a minute. If its ovn-controller runs, it makes another, which
-//     stays.
+//   - The chassis of an ovn-controller is removed when it has had no node for a minute. If its ovn-controller runs, it makes
+//     another, which stays.
 package chassis

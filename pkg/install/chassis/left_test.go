@@ -28,7 +28,7 @@ func TestLeft(t *testing.T) {
 		{61, set("n1", "n2", "n3"), set("n1", "n3"), nil},  // the copy is a step behind
 		{300, set("n1", "n2", "n3"), set("n1", "n3"), nil}, // its ovn-controller runs
 		{301, set("n1", "n2", "n3"), set("n1", "n2", "n3"), nil},
-		{302, set("n1", "n2", "n3"), set("n1", "n3"), nil}, // it was a node again, and is none any more
+		{302, set("n1", "n2", "n3"), set("n1", "n3"), nil}, // it was a node for a moment
 		{361, set("n1", "n2", "n3"), set(), nil},           // the northbound database is lost
 		{362, set("n1", "n2", "n3"), set("n1", "n3"), nil},
 		{421, set("n1", "n2", "n3"), set("n1", "n3"), nil},

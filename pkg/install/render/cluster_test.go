@@ -276,7 +276,7 @@ func TestWorkloadsOfThree(t *testing.T) {
 	for _, c := range central.Spec.Containers {
 		names = append(names, strings.Join(c.Command[1:], " "))
 	}
-	if have := strings.Join(names, ", "); have != "member, nb --cluster, sb --cluster, northd --cluster" {
+	if have := strings.Join(names, ", "); have != "member, nb --cluster, sb --cluster, northd --cluster, chassis" {
 		t.Errorf("containers %s", have)
 	}
 	for _, w := range all {

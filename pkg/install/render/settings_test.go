@@ -34,7 +34,7 @@ func everySetting() networkv1alpha1.Components {
 		Agent: networkv1alpha1.AgentComponent{Component: of("agent"), LogFormat: networkv1alpha1.LogText, Delegates: new(false),
 			Paths: networkv1alpha1.AgentPaths{CNIConfDir: "/var/lib/k3s/net.d", CNIBinDir: "/var/lib/k3s/bin",
 				CRISocket: "/run/k3s/containerd/containerd.sock", PodResources: "/var/lib/k3s/pod-resources/kubelet.sock"}},
-		Central: of("nb", "sb", "northd"), OVNController: of("controller", "identity"), OpenVSwitch: of("ovsdb", "vswitchd"),
+		Central: of("nb", "sb", "northd", "chassis"), OVNController: of("controller", "identity"), OpenVSwitch: of("ovsdb", "vswitchd"),
 		Relay: of("relay", "source"), IKE: of("charon"),
 	}
 }

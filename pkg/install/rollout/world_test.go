@@ -27,7 +27,8 @@ func (r release) image() string { return "weft:" + r.version }
 
 func (r release) programs() programs.Set {
 	ovn, ovs := programs.Program{Version: r.ovn, Build: "ovn " + r.ovn}, programs.Program{Version: r.ovs, Build: "ovs " + r.ovs}
-	return programs.Set{"nb": ovn, "sb": ovn, "northd": ovn, "controller": ovn, "relay": ovn, "ovsdb": ovs, "vswitchd": ovs}
+	return programs.Set{"chassis": {Build: "c1"}, "nb": ovn, "sb": ovn, "northd": ovn, "controller": ovn, "relay": ovn,
+		"ovsdb": ovs, "vswitchd": ovs}
 }
 
 var (

@@ -1,5 +1,5 @@
-// Package wire reads and writes rows in OVSDB's wire format (RFC 7047 §5), and connects to databases. It serves programs that read databases of any
-// version, for which no model has every column: copies of databases, and traces. The engine uses models instead
+// Package wire connects to databases, and reads and writes rows in OVSDB's wire format (RFC 7047). It serves programs that read
+// databases of any version, for which no model has every column: copies of databases, and traces. The engine uses models instead
 // (pkg/ovndb).
 package wire
 
