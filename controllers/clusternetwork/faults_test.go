@@ -60,6 +60,22 @@ func (f *statusInput) fails(condition, reason, message string, nodes ...int) {
 	}
 }
 
+// A node that cannot register its chassis, because another node has its address, names that node. Chassis that are late are reported only
+// while all nodes are ready.
+func TestStatusNamesTheCause(t *testing.T) {
+	f := goodFacts()
+	f.networks[0].Status.EncapIP, f.networks[1].Status.EncapIP = "192.0.2.9", "192.0.2.9"
+	f.late = time.Unix(1, 0)
+	if got := status(network(), f).Problems; len(got) != 1 || got[0].Reason != networkv1alpha1.ReasonChangesNotInstalled {
+		t.Errorf("problems %+v while all nodes are ready", got)
+	}
+	f.fails(networkv1alpha1.ConditionControllerReady, networkv1alpha1.ReasonWaitingForChassis, "not registered", 1)
+	got := status(network(), f).Problems
+	if len(got) != 1 || got[0].Object != "NodeNetwork/b" || !strings.Contains(got[0].Message, "node a has the same address 192.0.2.9") {
+		t.Errorf("problems %+v, want one that names node a", got)
+	}
+}
+
 // Each fault is named with its area, the object, the error and the next step, and every other area is OK.
 func TestStatusNamesTheFault(t *testing.T) {
 	const (

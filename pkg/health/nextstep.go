@@ -22,6 +22,14 @@ const (
 	ReasonRolloutStopped = "RolloutStopped"
 )
 
+// Where the logs of a node's daemons are: where Weft runs them, and where the host does.
+const (
+	ControllerLog = "container controller of the node's pod weft-ovn-controller-* in weft-system, " +
+		"or /var/log/ovn/ovn-controller.log if Weft does not run OVN"
+	SwitchLog = "container vswitchd of the node's pod weft-ovs-* in weft-system, " +
+		"or /var/log/openvswitch/ovs-vswitchd.log if Weft does not run OVN"
+)
+
 // APIServerConfigMap is the ConfigMap in Weft's namespace whose keys host and port are the address at which
 // weft-operands reaches the API server. Without it, weft-operands uses the cluster IP.
 const APIServerConfigMap = "weft-apiserver"
@@ -117,8 +125,8 @@ var nextSteps = map[string]string{
 	networkv1alpha1.ReasonWaitingForChassis: "none, unless it stays: check ovn-controller on NODE, and that it " +
 		"reaches the OVN southbound database",
 	networkv1alpha1.ReasonWaitingForTopology:    "none, unless it stays: check that ovn-northd runs, and ovn-controller on NODE",
-	networkv1alpha1.ReasonControllerUnavailable: "start ovn-controller on NODE again; its log is /var/log/ovn/ovn-controller.log",
-	networkv1alpha1.ReasonSwitchUnavailable:     "start ovs-vswitchd on NODE again; its log is /var/log/openvswitch/ovs-vswitchd.log",
+	networkv1alpha1.ReasonControllerUnavailable: "start ovn-controller on NODE again, unless it restarts; its log: " + ControllerLog,
+	networkv1alpha1.ReasonSwitchUnavailable:     "start ovs-vswitchd on NODE again, unless it restarts; its log: " + SwitchLog,
 	networkv1alpha1.ReasonHostError:             "do what the message says on NODE; the agent retries by itself",
 	networkv1alpha1.ReasonForeignChanges: "make the program that the message names leave the objects of Weft on NODE alone: " +
 		"docs/user/host.md, Repairs",

@@ -12,6 +12,7 @@ import (
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/annotations"
+	"github.com/weft-network/weft/pkg/health"
 )
 
 // whyAnswer is the answer of the command why.
@@ -269,9 +270,9 @@ func nextOf(stage, node string) string {
 	case "address":
 		return "kubectl weft status: NoLeader, DatabaseUnavailable, NorthdSilent and ChangesNotInstalled have their cures there"
 	case "binding", "flows":
-		return "see ovn-controller on node " + node + ": kubectl get nodenetwork " + node + " -o wide, and /var/log/ovn/ovn-controller.log"
+		return "see ovn-controller on node " + node + ": kubectl get nodenetwork " + node + " -o wide, and its log: " + health.ControllerLog
 	case "port", "interface":
-		return "see Open vSwitch on node " + node + ": kubectl get nodenetwork " + node + " -o wide, and /var/log/openvswitch"
+		return "see Open vSwitch on node " + node + ": kubectl get nodenetwork " + node + " -o wide, and its log: " + health.SwitchLog
 	}
 	return "see the agent's log on node " + node
 }
