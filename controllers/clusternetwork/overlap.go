@@ -42,6 +42,15 @@ func apiServersOnly() predicate.Predicate {
 // The status is written before anything is derived from a network, because nodes read it there. Its resource version
 // makes the write fail if the spec has changed meanwhile.
 func (r *Reconciler) judge(ctx context.Context, cn *networkv1alpha1.ClusterNetwork) (plan facts.Plan, invalid, err error) {
+	services, err := r.serviceCIDRs(ctx)
+	if err != nil {
+		return plan, nil, err
+	}
+	before := cn
+	if chosen := facts.ChooseServiceNetworks(cn, services); !slices.Equal(chosen, cn.Status.ServiceNetwork) {
+		before = kind.Detach(cn)
+		cn.Status.ServiceNetwork = chosen
+	}
 	if plan, invalid = facts.ParseClusterNetwork(cn); invalid != nil {
 		return plan, invalid, nil
 	}
@@ -62,11 +71,13 @@ func (r *Reconciler) judge(ctx context.Context, cn *networkv1alpha1.ClusterNetwo
 	}
 	hosts := facts.HostAddresses(nodes.Items, networks.Items, apiServers)
 	states := facts.JudgeNetworks(cn, plan, nodes.Items, networks.Items, hosts)
-	if !equality.Semantic.DeepEqual(states, cn.Status.Networks) {
+	if before != cn || !equality.Semantic.DeepEqual(states, cn.Status.Networks) {
 		if r.isBehind(cn) {
 			return plan, nil, errBehind
 		}
-		before := kind.Detach(cn)
+		if before == cn {
+			before = kind.Detach(cn)
+		}
 		cn.Status.Networks = states
 		if err := kind.WriteStatus(ctx, r.Client, before, cn); err != nil {
 			return plan, nil, err

@@ -69,7 +69,7 @@ func Kinds(env *kind.Env) []*kind.Kind {
 			kind.Of(&networkv1alpha1.IPPool{}, trigger.SpecChanged()),
 			kind.On(&networkv1alpha1.IPPool{}, handler.Funcs{UpdateFunc: pools.reported}),
 			kind.Map(&networkv1alpha1.IPPool{}, pools.others, predicate.Or(trigger.SpecChanged(), balance.InForceChanged())),
-			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.all, trigger.SpecChanged()),
+			kind.Map(&networkv1alpha1.ClusterNetwork{}, pools.all, kind.NetworksChanged()),
 			kind.Map(&networkv1alpha1.NodeNetwork{}, pools.all, predicate.And(trigger.SpecChanged(), trigger.Changed(subnetsChanged))),
 			kind.Map(&networkv1alpha1.Network{}, pools.all, trigger.SpecChanged()),
 			kind.Map(&networkv1alpha1.EgressIP{}, pools.all, kind.EgressAddressesChanged()),

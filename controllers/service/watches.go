@@ -82,7 +82,7 @@ func grantedAddresses(o metav1.Object) []netip.Addr {
 func reservedChanged(before, after *networkv1alpha1.ClusterNetwork) bool {
 	return !equality.Semantic.DeepEqual(before.Spec.ReservedPorts, after.Spec.ReservedPorts) ||
 		!equality.Semantic.DeepEqual(before.Spec.ClusterNetwork, after.Spec.ClusterNetwork) ||
-		!equality.Semantic.DeepEqual(before.Spec.ServiceNetwork, after.Spec.ServiceNetwork)
+		!equality.Semantic.DeepEqual(before.ServiceNetworks(), after.ServiceNetworks())
 }
 
 // hopsChanged passes updates of an ExternalRoute that change the routers that it watches.

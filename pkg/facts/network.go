@@ -86,11 +86,16 @@ func ParseClusterNetwork(cn *networkv1alpha1.ClusterNetwork) (Plan, error) {
 		plan.Clusters = append(plan.Clusters, ipam.Network{CIDR: cidr, HostPrefix: hostPrefix})
 	}
 	var err error
-	if plan.Services, err = prefixes("spec.serviceNetwork", cn.Spec.ServiceNetwork); err != nil {
+	if plan.Services, err = prefixes("spec.serviceNetwork", cn.ServiceNetworks()); err != nil {
 		return Plan{}, err
 	}
 	if plan.Join, err = prefixes("spec.joinSubnet", cn.Spec.JoinSubnet); err != nil {
 		return plan, err
+	}
+	if len(cn.Spec.ServiceNetwork) == 0 {
+		if err := plan.checkServices(); err != nil {
+			return plan, err
+		}
 	}
 	return plan, checkTransit(cn.Spec.Zones, slices.Concat(plan.PodNetworks(), plan.Services, plan.Join))
 }

@@ -46,6 +46,7 @@ func newWorldOf(t testing.TB, hostPrefix int32) *world {
 	w.ClusterNetwork = &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}}
 	w.ClusterNetwork.Spec.ClusterNetwork = []networkv1alpha1.ClusterNetworkEntry{{CIDR: "10.244.0.0/16",
 		HostPrefix: hostPrefix}, {CIDR: "fd00:10:244::/48", HostPrefix: 64}}
+	w.ClusterNetwork.Spec.ServiceNetwork = []networkv1alpha1.CIDR{"10.96.0.0/16", "fd00:10:96::/112"}
 	w.ClusterNetwork.Spec.JoinSubnet = []networkv1alpha1.CIDR{"100.64.0.0/16", "fd98::/64"}
 	plan, err := facts.ParseClusterNetwork(w.ClusterNetwork)
 	if err != nil {

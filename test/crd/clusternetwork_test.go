@@ -104,8 +104,8 @@ func TestClusterNetworkIsAcceptedOrRefused(t *testing.T) {
 
 		"no clusterNetwork":    {`{serviceNetwork: [10.96.0.0/16]}`, refusal{"spec.clusterNetwork", []string{"Required"}}},
 		"empty clusterNetwork": {cluster4(""), refusal{"spec.clusterNetwork", []string{"at least 1 items"}}},
-		"no serviceNetwork":    {`{clusterNetwork: [{cidr: 10.244.0.0/16}]}`, refusal{"spec.serviceNetwork", []string{"Required"}}},
-		"empty serviceNetwork": {services(""), refusal{"spec.serviceNetwork", []string{"at least 1 items"}}},
+		"no serviceNetwork":    {spec: `{clusterNetwork: [{cidr: 10.244.0.0/16}]}`},
+		"empty serviceNetwork": {spec: services("")},
 		"empty joinSubnet":     {with4(`joinSubnet: []`), refusal{"spec.joinSubnet", []string{"at least 1 items"}}},
 
 		"nine entries": {cluster4(`{cidr: 10.0.0.0/16}, {cidr: 10.1.0.0/16}, {cidr: 10.2.0.0/16}, {cidr: 10.3.0.0/16}, {cidr: 10.4.0.0/16},
@@ -360,6 +360,9 @@ func TestClusterNetworkChanges(t *testing.T) {
 			refusal{"spec", []string{"clusterNetwork 10.96.128.0/17 overlaps serviceNetwork 10.96.0.0/16"}}},
 		"serviceNetwork changed": {ipv4, `{clusterNetwork: [{cidr: 10.244.0.0/16, hostPrefix: 24}], serviceNetwork: [10.97.0.0/16]}`,
 			refusal{"spec.serviceNetwork", []string{"serviceNetwork 10.96.0.0/16 cannot be replaced", "Remove its address family"}}},
+		"serviceNetwork given later": {from: `{clusterNetwork: [{cidr: 10.244.0.0/16, hostPrefix: 24}]}`, to: ipv4},
+		"serviceNetwork emptied": {ipv4, `{clusterNetwork: [{cidr: 10.244.0.0/16, hostPrefix: 24}]}`,
+			refusal{"spec.serviceNetwork", []string{"serviceNetwork cannot be emptied"}}},
 		"joinSubnet changed": {ipv4, with4(`joinSubnet: [100.65.0.0/16]`),
 			refusal{"spec.joinSubnet", []string{"joinSubnet 100.64.0.0/16 cannot be replaced"}}},
 		"joinSubnet left to the default": {with4(`joinSubnet: [100.65.0.0/16]`), ipv4,
@@ -368,6 +371,35 @@ func TestClusterNetworkChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stored := clusterNetwork(t, test.from)
 			create(t, stored)
+			changed := clusterNetwork(t, test.to)
+			changed.SetResourceVersion(stored.GetResourceVersion())
+			test.want.check(t, api.Update(t.Context(), changed, client.DryRunAll))
+		})
+	}
+}
+
+// TestServiceNetworkOfTheStatus checks that a spec without serviceNetwork can only get the network that the status has.
+func TestServiceNetworkOfTheStatus(t *testing.T) {
+	const read = `{clusterNetwork: [{cidr: 10.244.0.0/16, hostPrefix: 24}]}`
+	for name, test := range map[string]struct {
+		to   string
+		want refusal
+	}{
+		"none":     {to: read},
+		"the same": {to: ipv4},
+		"another": {strings.Replace(ipv4, "10.96", "10.97", 1),
+			refusal{"spec.serviceNetwork", []string{"serviceNetwork is 10.96.0.0/16", "cannot be replaced"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := &v1alpha1.ClusterNetwork{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(clusterNetwork(t, read).Object, stored); err != nil {
+				t.Fatal(err)
+			}
+			create(t, stored)
+			stored.Status.ServiceNetwork = []v1alpha1.CIDR{"10.96.0.0/16"}
+			if err := api.Status().Update(t.Context(), stored); err != nil {
+				t.Fatal(err)
+			}
 			changed := clusterNetwork(t, test.to)
 			changed.SetResourceVersion(stored.GetResourceVersion())
 			test.want.check(t, api.Update(t.Context(), changed, client.DryRunAll))
@@ -431,7 +463,7 @@ func TestHeldNetworksCanBeChanged(t *testing.T) {
 }
 
 func TestSamplesAreAccepted(t *testing.T) {
-	for _, families := range []string{".", "ipv4", "ipv6"} {
+	for _, families := range []string{".", "ipv6", "dualstack"} {
 		t.Run(families, func(t *testing.T) {
 			text, err := os.ReadFile("../../config/samples/" + families + "/clusternetwork.yaml")
 			if err != nil {

@@ -144,14 +144,11 @@ func setIPv6(t *testing.T, on bool) {
 			return err
 		}
 		patch := client.MergeFromWithOptions(cn.DeepCopy(), client.MergeFromWithOptimisticLock{})
-		services := strings.Split(lab.ServiceCIDRs, ",")
 		pods := strings.Split(lab.ClusterCIDRs, ",")
 		cn.Spec.ClusterNetwork = []networkv1alpha1.ClusterNetworkEntry{{CIDR: networkv1alpha1.CIDR(pods[0]), HostPrefix: 24}}
-		cn.Spec.ServiceNetwork = []networkv1alpha1.CIDR{networkv1alpha1.CIDR(services[0])}
 		if on {
 			cn.Spec.ClusterNetwork = append(cn.Spec.ClusterNetwork,
 				networkv1alpha1.ClusterNetworkEntry{CIDR: networkv1alpha1.CIDR(pods[1]), HostPrefix: 64})
-			cn.Spec.ServiceNetwork = append(cn.Spec.ServiceNetwork, networkv1alpha1.CIDR(services[1]))
 		}
 		return bed.api.Patch(cleanup(), &cn, patch)
 	}))

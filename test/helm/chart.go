@@ -51,7 +51,6 @@ apiServer:
 clusterNetwork: {}
 #  clusterNetwork:
 #  - cidr: 10.244.0.0/16
-#  serviceNetwork: [10.96.0.0/12]
 `
 
 // schemaFile is values.schema.json, by which Helm refuses values that it does not know.

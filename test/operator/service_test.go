@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
@@ -242,4 +243,37 @@ func TestServiceNetworksMustAgree(t *testing.T) {
 	degraded(networkv1alpha1.ReasonServiceNetworkMismatch, metav1.ConditionTrue)
 	w.must(api.Delete(w.Context(), more))
 	degraded(networkv1alpha1.ReasonAsExpected, metav1.ConditionFalse)
+}
+
+// A ClusterNetwork without serviceNetwork uses the API server's, keeps it, and gets another family's with the family.
+func TestServiceNetworkIsRead(t *testing.T) {
+	w := newWorld(t)
+	first := w.start()
+	cn := &networkv1alpha1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: networkv1alpha1.ClusterNetworkName}}
+	cn.Spec.ClusterNetwork = dualStack()[:1]
+	w.must(api.Create(t.Context(), cn))
+	w.join("n1")
+	read := func(want ...networkv1alpha1.CIDR) {
+		t.Helper()
+		w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
+			if !slices.Equal(s.ServiceNetwork, want) {
+				return fmt.Errorf("status.serviceNetwork is %v, want %v", s.ServiceNetwork, want)
+			}
+			return nil
+		})
+		w.until(func() error {
+			if have := w.nodeNetwork("n1").Spec.ServiceSubnets; !slices.Equal(have, want) {
+				return fmt.Errorf("the node routes %v to services, want %v", have, want)
+			}
+			return nil
+		})
+	}
+	read("10.96.0.0/16")
+	w.port(w.create("n1", "web")[0])
+	w.must(api.Patch(t.Context(), cn, client.RawPatch(types.MergePatchType,
+		[]byte(`{"spec":{"clusterNetwork":[{"cidr":"10.244.0.0/16","hostPrefix":26},{"cidr":"fd00:10:244::/48","hostPrefix":64}]}}`))))
+	read("10.96.0.0/16", "fd00:10:96::/112")
+	first.stop()
+	w.start()
+	read("10.96.0.0/16", "fd00:10:96::/112")
 }

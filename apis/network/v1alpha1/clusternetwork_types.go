@@ -32,6 +32,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="[oldSelf.spec.clusterNetwork.filter(o, self.spec.clusterNetwork.exists(n, n.cidr == o.cidr) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o.cidr && w.state == 'Held')))].all(kept, [0, 1, 2, 3, 4, 5, 6, 7].all(i, i >= kept.size() || self.spec.clusterNetwork[i].cidr == kept[i].cidr))",message="clusterNetwork entries cannot change their order: nodes get subnets of the entries in that order; append new entries behind the others",reason=FieldValueForbidden,fieldPath=.spec.clusterNetwork
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.size() > 0 && oldSelf.status.networks.all(w, w.state == 'Held') || oldSelf.spec.serviceNetwork.filter(o, !self.spec.serviceNetwork.exists(n, n == o) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o && w.state == 'Held')) && self.spec.serviceNetwork.exists(n, isCIDR(n) && isCIDR(o) && cidr(n).ip().family() == cidr(o).ip().family())).size() == 0",message="serviceNetwork cannot be replaced",messageExpression="'serviceNetwork ' + oldSelf.spec.serviceNetwork.filter(o, !self.spec.serviceNetwork.exists(n, n == o) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o && w.state == 'Held')) && self.spec.serviceNetwork.exists(n, isCIDR(n) && isCIDR(o) && cidr(n).ip().family() == cidr(o).ip().family()))[0] + ' cannot be replaced: Services keep their cluster IPs. Remove its address family from clusterNetwork and serviceNetwork, wait until status.networks lacks it, and add the family with the other network'",reason=FieldValueForbidden,fieldPath=.spec.serviceNetwork
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.size() > 0 && oldSelf.status.networks.all(w, w.state == 'Held') || oldSelf.spec.joinSubnet.filter(o, !self.spec.joinSubnet.exists(n, n == o) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o && w.state == 'Held')) && self.spec.joinSubnet.exists(n, isCIDR(n) && isCIDR(o) && cidr(n).ip().family() == cidr(o).ip().family()) && (!has(oldSelf.status) || !has(oldSelf.status.networks) || oldSelf.status.networks.exists(w, w.cidr == o))).size() == 0",message="joinSubnet cannot be replaced",messageExpression="'joinSubnet ' + oldSelf.spec.joinSubnet.filter(o, !self.spec.joinSubnet.exists(n, n == o) && !(has(oldSelf.status) && has(oldSelf.status.networks) && oldSelf.status.networks.exists(w, w.cidr == o && w.state == 'Held')) && self.spec.joinSubnet.exists(n, isCIDR(n) && isCIDR(o) && cidr(n).ip().family() == cidr(o).ip().family()) && (!has(oldSelf.status) || !has(oldSelf.status.networks) || oldSelf.status.networks.exists(w, w.cidr == o)))[0] + ' cannot be replaced: gateway routers have addresses of it. A network of an address family that clusterNetwork lacks can be replaced'",reason=FieldValueForbidden,fieldPath=.spec.joinSubnet
+// +kubebuilder:validation:XValidation:rule="oldSelf.spec.serviceNetwork.size() == 0 || self.spec.serviceNetwork.size() > 0",message="serviceNetwork cannot be emptied",reason=FieldValueForbidden,fieldPath=.spec.serviceNetwork
+// +kubebuilder:validation:XValidation:rule="oldSelf.spec.serviceNetwork.size() > 0 || !has(oldSelf.status) || !has(oldSelf.status.serviceNetwork) || self.spec.serviceNetwork.all(n, !isCIDR(n) || oldSelf.status.serviceNetwork.all(s, cidr(s).ip().family() != cidr(n).ip().family() || cidr(s) == cidr(n)))",message="serviceNetwork differs from status.serviceNetwork",messageExpression="'serviceNetwork is ' + oldSelf.status.serviceNetwork.join(' and ') + ', by status.serviceNetwork, and cannot be replaced: Services keep their cluster IPs'",reason=FieldValueForbidden,fieldPath=.spec.serviceNetwork
 type ClusterNetwork struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -40,6 +42,14 @@ type ClusterNetwork struct {
 	Spec ClusterNetworkSpec `json:"spec"`
 	// +optional
 	Status ClusterNetworkStatus `json:"status,omitempty,omitzero"`
+}
+
+// ServiceNetworks returns the networks of cluster IPs: of the spec, or, if the spec has none, of the status.
+func (n *ClusterNetwork) ServiceNetworks() []CIDR {
+	if len(n.Spec.ServiceNetwork) > 0 {
+		return n.Spec.ServiceNetwork
+	}
+	return n.Status.ServiceNetwork
 }
 
 // ClusterNetworkList is a list of ClusterNetworks.
@@ -79,16 +89,17 @@ type ClusterNetworkSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	ClusterNetwork []ClusterNetworkEntry `json:"clusterNetwork"`
 
-	// serviceNetwork is the API server's --service-cluster-ip-range, with at most one CIDR per family. A CIDR in force
-	// (status.networks) cannot be replaced by another of its family. A family is added and removed together with its
-	// entries of clusterNetwork.
-	// +required
+	// serviceNetwork is the API server's --service-cluster-ip-range, with at most one CIDR per family. If it is empty, the
+	// network is read from the ServiceCIDR kubernetes, which Kubernetes 1.33 and newer have: status.serviceNetwork. A CIDR
+	// in force (status.networks) cannot be replaced by another of its family. A family is added and removed together with
+	// its entries of clusterNetwork.
+	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:default={}
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(s, isCIDR(s)) || cidr(self[0]).ip().family() != cidr(self[1]).ip().family()",message="serviceNetwork has at most one CIDR per address family",messageExpression="'serviceNetwork has at most one CIDR per address family: ' + self[0] + ' and ' + self[1]",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.all(s, !isCIDR(s) || !['127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', 'fe80::/10', 'ff00::/8', 'fd69::4/128', 'fd69::5/128'].exists(r, cidr(s).containsCIDR(r)))",message="a network must not contain a reserved range",messageExpression="self.filter(s, isCIDR(s) && ['127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', 'fe80::/10', 'ff00::/8', 'fd69::4/128', 'fd69::5/128'].exists(r, cidr(s).containsCIDR(r)))[0] + ' contains a reserved range: loopback, link-local and multicast ranges, and fd69::4 and fd69::5 of load balancers, cannot be used'",reason=FieldValueInvalid
-	ServiceNetwork []CIDR `json:"serviceNetwork"`
+	ServiceNetwork []CIDR `json:"serviceNetwork,omitempty"`
 
 	// joinSubnet is the network of the join switch between the cluster router and the gateway routers. It has one
 	// CIDR per family, at least a /24 or a /112, and is not visible outside of OVN. A family that clusterNetwork
@@ -564,6 +575,13 @@ type ClusterNetworkStatus struct {
 	// +listMapKey=cidr
 	// +kubebuilder:validation:MaxItems=32
 	Networks []NetworkStatus `json:"networks,omitempty"`
+
+	// serviceNetwork is what was read from the ServiceCIDR kubernetes, at most one CIDR per family. It stays while
+	// spec.serviceNetwork is empty, also if the ServiceCIDR is deleted.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2
+	ServiceNetwork []CIDR `json:"serviceNetwork,omitempty"`
 
 	// addressesFree is the number of free addresses of each network as text for kubectl: "10.244.0.0/16: 65000".
 	// +optional

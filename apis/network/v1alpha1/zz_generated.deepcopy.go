@@ -613,6 +613,11 @@ func (in *ClusterNetworkStatus) DeepCopyInto(out *ClusterNetworkStatus) {
 		*out = make([]NetworkStatus, len(*in))
 		copy(*out, *in)
 	}
+	if in.ServiceNetwork != nil {
+		in, out := &in.ServiceNetwork, &out.ServiceNetwork
+		*out = make([]CIDR, len(*in))
+		copy(*out, *in)
+	}
 	if in.OutdatedPods != nil {
 		in, out := &in.OutdatedPods, &out.OutdatedPods
 		*out = new(OutdatedPods)

@@ -52,7 +52,7 @@ func (e *ends) readWorld(ctx context.Context) error {
 		return err
 	}
 	e.problems, e.zoned = cluster.Status.Problems, len(cluster.Spec.Zones) > 0
-	for _, text := range cluster.Spec.ServiceNetwork {
+	for _, text := range cluster.ServiceNetworks() {
 		if network, err := text.Prefix(); err == nil { // the ClusterNetwork's status names others
 			e.services = append(e.services, network)
 		}
