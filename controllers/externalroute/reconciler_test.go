@@ -209,6 +209,14 @@ func TestReconcile(t *testing.T) {
 		"an address of the join network": {route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("100.64.0.2")}), event: true,
 			nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")},
 			want:  ": False NoNextHop next hop 100.64.0.2 is not used: it is not on the segment of any node's gateway router"},
+		"the segment's broadcast address": {nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")}, event: true,
+			route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.255")}, using("192.0.2.2")),
+			want: "192.0.2.2: False NextHopsUnusable next hop 192.0.2.255 is not used: it is the address of all hosts of 192.0.2.0/24; " +
+				"spec.nextHops.static had 192.0.2.2, which stays in use; former 192.0.2.2"},
+		"the segment's network address": {nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24", "2001:db8::1/64")}, event: true,
+			route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.2", "192.0.2.0", "2001:db8::")}),
+			want: "192.0.2.2 bfd: False NextHopsUnusable next hop 192.0.2.0 is not used: it is the address of all hosts of 192.0.2.0/24; " +
+				"next hop 2001:db8:: is not used: it is the address of all hosts of 2001:db8::/64"},
 		"another router": {nodes: []*networkv1alpha1.NodeNetwork{aNode("n1", "192.0.2.1/24")},
 			route: aRoute(networkv1alpha1.ExternalNextHops{Static: static("192.0.2.3")}, using("192.0.2.2")),
 			want:  "192.0.2.3 bfd: True AsExpected routers in use: 1"},

@@ -180,7 +180,10 @@ func (r routers) keepReachable(present []networkv1alpha1.ExternalNextHop, nodes 
 		isPresent := slices.ContainsFunc(present, func(hop networkv1alpha1.ExternalNextHop) bool { return hop.Address == address })
 		waits := len(reported) < len(nodes) && isPresent
 		owner := slices.IndexFunc(reported, owns)
+		of := segmentOfAll(reported, router)
 		switch {
+		case err == nil && of.IsValid():
+			err = fmt.Errorf("it is the address of all hosts of %s", of)
 		case err == nil && owner >= 0 && r[address].Pod == "":
 			err = fmt.Errorf("it is an address of node %s", reported[owner].Name)
 		case err == nil && machines[router] != "" && r[address].Pod == "" && !isPresent: // the site's router may forward to the API server
@@ -213,6 +216,18 @@ func Reachable(hops []NextHop, nn *networkv1alpha1.NodeNetwork) (reached []NextH
 func hasGatewayRouter(nn *networkv1alpha1.NodeNetwork) bool {
 	status := nn.Status.Gateway
 	return status != nil && status.Mode != networkv1alpha1.GatewayLocal && len(status.Addresses) > 0
+}
+
+// segmentOfAll returns the segment of which an address is the network's or the broadcast address. It is invalid without one.
+func segmentOfAll(nodes []networkv1alpha1.NodeNetwork, address netip.Addr) netip.Prefix {
+	for i := range nodes {
+		for _, text := range nodes[i].Status.Gateway.Addresses {
+			if own, err := text.Prefix(); err == nil && IsOfAll(own, address) {
+				return own.Masked()
+			}
+		}
+	}
+	return netip.Prefix{}
 }
 
 // reachesNextHop reports whether a router is on the segment of a node's link: in one of its subnets, link-local, or a next hop of

@@ -57,9 +57,9 @@ func (s PodSelector) On(network string) PodSelector {
 func (s PodSelector) String() string {
 	text := "namespace " + s.Namespace
 	if s.Namespace == "" {
-		text = "namespaces {" + s.Namespaces.String() + "}"
+		text = "namespaces " + textOf(s.Namespaces)
 	}
-	text += ", pods {" + s.Pods.String() + "}"
+	text += ", pods " + textOf(s.Pods)
 	if s.Port != nil {
 		text += fmt.Sprintf(", port %s/%s=%d", s.Port.Protocol, s.Port.Name, s.Port.Number)
 	}
@@ -67,6 +67,14 @@ func (s PodSelector) String() string {
 		text += ", network " + s.Network
 	}
 	return text
+}
+
+// textOf returns the canonical form of a selector. A selector of nothing has the same String as one of everything.
+func textOf(s labels.Selector) string {
+	if _, selectable := s.Requirements(); !selectable {
+		return "nothing"
+	}
+	return "{" + s.String() + "}"
 }
 
 // SelectedPod holds the facts for a selector.

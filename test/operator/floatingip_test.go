@@ -427,3 +427,21 @@ func TestFloatingIPOfAGatedPod(t *testing.T) {
 	w.delete(p)
 	w.holders(map[string]string{})
 }
+
+// A pool of no namespace becomes one of all namespaces, and the reverse.
+func TestNamespacesOfAPool(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.network(dualStack()...)
+	w.join("n1")
+	pool := w.pool("web", networkv1alpha1.LocationOverlay, "10.244.200.1-10.244.200.9")
+	first := w.inPool("first", "n1", "web", networkv1alpha1.ReleaseWithPod, nil)
+	w.has(first, "10.244.200.1 fd00:10:244::3")
+	patch(w, pool, func(p *networkv1alpha1.IPPool) { p.Spec.Namespaces = nil })
+	w.poolReady("web", networkv1alpha1.ReasonAsExpected, "10.244.200.1-10.244.200.9")
+	second := w.inPool("second", "n1", "web", networkv1alpha1.ReleaseWithPod, nil)
+	w.says(w.event("second", "FailedAddressAllocation"), "does not select namespace default")
+	w.has(first, "10.244.200.1 fd00:10:244::3")
+	patch(w, pool, func(p *networkv1alpha1.IPPool) { p.Spec.Namespaces = &metav1.LabelSelector{} })
+	w.has(second, "10.244.200.2 fd00:10:244::4")
+}

@@ -175,8 +175,8 @@ func (m *wrongModel) create() {
 	})
 	m.until(func() error { // the BGPAdvertisement is reconciled on its own
 		for node, spec := range m.nodeSpecs() {
-			if !strings.Contains(spec, `"routes"`) {
-				return fmt.Errorf("node %s announces no routes", node)
+			if !strings.Contains(spec, "192.0.2.220/32") { // the last of its routes
+				return fmt.Errorf("node %s does not announce the balancer's address", node)
 			}
 		}
 		return nil

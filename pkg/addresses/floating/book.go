@@ -101,10 +101,17 @@ func (b *Book) RemovePool(name string) (known bool) {
 }
 
 func (p Pool) equal(o Pool) bool {
-	return p.Location == o.Location && p.Network == o.Network && p.Size == o.Size && p.Namespaces.String() == o.Namespaces.String() &&
+	return p.Location == o.Location && p.Network == o.Network && p.Size == o.Size && sameSelector(p.Namespaces, o.Namespaces) &&
 		slices.EqualFunc(p.Segments, o.Segments, func(a, b Segment) bool {
-			return a.AddressRange == b.AddressRange && a.Nodes.String() == b.Nodes.String()
+			return a.AddressRange == b.AddressRange && sameSelector(a.Nodes, b.Nodes)
 		})
+}
+
+// sameSelector reports whether two selectors select the same. A selector of everything and one of nothing have the same text.
+func sameSelector(a, b labels.Selector) bool {
+	_, x := a.Requirements()
+	_, y := b.Requirements()
+	return x == y && a.String() == b.String()
 }
 
 func (b *Book) shelf(name string) *shelf {

@@ -127,6 +127,8 @@ func TestMalformedFloatingIPs(t *testing.T) {
 func TestChangesOfPools(t *testing.T) {
 	b := floating.NewBook()
 	p := poolOf(t, "web", "192.0.2.0/28 rack=1")
+	nobody := poolOf(t, "web", "192.0.2.0/27 rack=2")
+	nobody.Namespaces = labels.Nothing()
 	for i, step := range []struct {
 		pool    floating.Pool
 		refused string
@@ -135,6 +137,7 @@ func TestChangesOfPools(t *testing.T) {
 		{p, "", true}, {p, "", false}, {p, "overlap", true}, {p, "", true},
 		{poolOf(t, "web", "192.0.2.0/28 rack=2"), "", true}, {poolOf(t, "web", "192.0.2.0/27 rack=2"), "", true},
 		{poolOf(t, "web", "192.0.2.0/27 rack=2"), "", false},
+		{nobody, "", true}, {nobody, "", false}, {poolOf(t, "web", "192.0.2.0/27 rack=2"), "", true}, // of all namespaces
 	} {
 		if changed := b.SetPool(step.pool, step.refused); changed != step.changed {
 			t.Errorf("step %d: changed %t", i, changed)
