@@ -57,9 +57,12 @@ func (p Plan) checkServices() error {
 		}
 	}
 	for _, service := range p.Services {
-		for field, networks := range map[string][]netip.Prefix{"spec.clusterNetwork": p.PodNetworks(), "spec.joinSubnet": p.Join} {
-			if i := slices.IndexFunc(networks, service.Overlaps); i >= 0 {
-				return fmt.Errorf("%s %s overlaps the API server's network of services %s", field, networks[i], service)
+		for _, of := range []struct {
+			field    string
+			networks []netip.Prefix
+		}{{"spec.clusterNetwork", p.PodNetworks()}, {"spec.joinSubnet", p.Join}} {
+			if i := slices.IndexFunc(of.networks, service.Overlaps); i >= 0 {
+				return fmt.Errorf("%s %s overlaps the API server's network of services %s", of.field, of.networks[i], service)
 			}
 		}
 	}

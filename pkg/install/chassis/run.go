@@ -121,6 +121,7 @@ func (f *follower) write(ctx context.Context) {
 		<-ended
 	}()
 	applied := map[unit.Key]bool{}
+	f.left.since = nil // nothing was compared meanwhile
 	for f.leads() && ctx.Err() == nil {
 		f.wait(ctx, f.apply(ctx, engine, applied))
 	}
