@@ -242,6 +242,12 @@ func TestPlanOfAFreedAddress(t *testing.T) {
 	waits := w.create("n1", "waits")[0]
 	w.event("waits", "FailedAddressAllocation")
 	w.counted(4)
+	w.status(func(s networkv1alpha1.ClusterNetworkStatus) error {
+		if s.Refused == nil {
+			return errors.New("the status does not list the waiting pod")
+		}
+		return nil
+	})
 	planned = o.plan([]string{"plan", "--delete"}, pods[2])
 	w.comesTrue(planned, func() string {
 		w.delete(pods[2])
