@@ -389,6 +389,9 @@ func TestServiceNetworkOfTheStatus(t *testing.T) {
 		"the same": {to: ipv4},
 		"another": {strings.Replace(ipv4, "10.96", "10.97", 1),
 			refusal{"spec.serviceNetwork", []string{"serviceNetwork is 10.96.0.0/16", "cannot be replaced"}}},
+		"an entry that overlaps": {`{clusterNetwork: [{cidr: 10.244.0.0/16, hostPrefix: 24}, {cidr: 10.96.64.0/18}]}`,
+			refusal{"spec.clusterNetwork", []string{"an entry of clusterNetwork overlaps status.serviceNetwork 10.96.0.0/16"}}},
+		"another entry": {to: `{clusterNetwork: [{cidr: 10.244.0.0/16, hostPrefix: 24}, {cidr: 10.245.0.0/16}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stored := &v1alpha1.ClusterNetwork{}

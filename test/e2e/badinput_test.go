@@ -32,7 +32,7 @@ func TestBadClusterNetworkIsRefused(t *testing.T) {
 		says       []string
 	}{
 		{"overlap with pods", "10.244.128.0/17", []string{"10.244.0.0/16", "10.244.128.0/17"}},
-		{"overlap with services", "10.96.64.0/18", []string{"10.96.0.0/16", "10.96.64.0/18"}},
+		{"overlap with services", "10.96.64.0/18", []string{"status.serviceNetwork 10.96.0.0/16"}},
 		{"overlap with the join switch", "100.64.0.0/20", []string{"100.64.0.0/16", "100.64.0.0/20"}},
 		{"malformed", "10.300.0.0/16", []string{"10.300.0.0/16"}},
 		{"host bits", "10.250.1.0/16", []string{"10.250.1.0/16"}},
