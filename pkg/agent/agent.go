@@ -26,10 +26,12 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/agent/addressprobe"
@@ -60,6 +62,7 @@ import (
 	"github.com/weft-network/weft/pkg/cni"
 	"github.com/weft-network/weft/pkg/cni/cniwire"
 	"github.com/weft-network/weft/pkg/cni/tombstone"
+	"github.com/weft-network/weft/pkg/facts"
 	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovn/vswitchdb"
 	"github.com/weft-network/weft/pkg/ovndb"
@@ -331,6 +334,11 @@ func (a *agent) register(r *node.Reconciler) error {
 		For(&networkv1alpha1.NodeNetwork{}).
 		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{},
 			builder.WithPredicates(trigger.Changed(addressesChanged))).
+		Watches(&networkv1alpha1.EgressIP{}, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: a.options.Node}}}
+		}), builder.WithPredicates(trigger.Changed(func(before, after *networkv1alpha1.EgressIP) bool {
+			return !slices.Equal(facts.GrantedEgressAddresses(before), facts.GrantedEgressAddresses(after))
+		}))).
 		WatchesRawSource(a.trigger).
 		WithOptions(controller.Options{RateLimiter: trigger.Retries()}).
 		Complete(trigger.QuietConflicts(r))

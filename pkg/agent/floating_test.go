@@ -267,6 +267,24 @@ func TestAFloatingAddressMoves(t *testing.T) {
 	s.talksEverywhere(db, floating, web)
 }
 
+// When an EgressIP has come to the node, the node announces its addresses of both families.
+func TestAnEgressIPIsAnnounced(t *testing.T) {
+	s := newSegmented(t)
+	addresses := ips("172.18.0.210", "fd00:18::210")
+	s.knowsOther(s.outside, outsideLink, addresses)
+	heard := s.listenAt(s.outside, outsideLink)
+	e := facts.EgressIP{Name: "team-a", Addresses: addresses}
+	for _, a := range addresses {
+		e.Carried = append(e.Carried, facts.CarriedAddress{Address: a, Node: nodeName, Join: prefixes("100.64.0.2/16", "fd98::2/64"),
+			Clusters: prefixes("10.244.0.0/16", "fd00:10:244::/48")})
+	}
+	s.apply(topology.EgressIPUnit(e))
+	bridge, err := netlink.LinkByName("br-ex")
+	s.must(err)
+	s.awaitAnnouncements(heard, addresses, bridge.Attrs().HardwareAddr)
+	s.awaitAnnouncements(heard, addresses, bridge.Attrs().HardwareAddr) // repeated
+}
+
 // A host outside reaches a pod at its translated addresses and sees the pod's connections with them. When the pod has
 // moved to this node, the node announces it: a host that has the other node's MAC in its table gets the new one.
 func TestATranslatedAddressIsAnnounced(t *testing.T) {

@@ -109,10 +109,11 @@ func (e egressIP) hops(like netip.Addr, elsewhere bool, by func(facts.CarriedAdd
 
 // addTranslation makes the address the source of the pods' packets on the router that carries it.
 func (e egressIP) addTranslation(u *unit.Unit, c facts.CarriedAddress) {
+	set := names.RouterAddresses
 	if c.ByHost {
-		u.Members = append(u.Members, unit.Membership{Parent: addressSetRef(names.EgressAddresses(c.Node, names.Family(c.Address))),
-			Column: "addresses", Element: c.Address.String()})
+		set = names.EgressAddresses
 	}
+	u.Members = append(u.Members, inSet(set(c.Node, names.Family(c.Address)), c.Address))
 	for _, cluster := range c.Clusters {
 		if cluster.Addr().Is4() != c.Address.Is4() {
 			continue
@@ -138,11 +139,12 @@ func addNAT(u *unit.Unit, router string, nat *nbdb.NAT) {
 	u.Members = append(u.Members, unit.Membership{Parent: routerRef(router), Column: "nat", Element: nat.UUID})
 }
 
-// addEgress adds the pod to the set of its EgressIP, and to the group of all pods with an EgressIP.
+// addEgress adds the pod to the set of its EgressIP, and to the group of all pods with an EgressIP. The node's agent reads the name.
 func (p Pod) addEgress(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 	if p.EgressIP == "" {
 		return
 	}
+	port.ExternalIDs[ovnexpr.EgressKey] = p.EgressIP
 	u.Members = append(u.Members, unit.Membership{Parent: portGroupRef(names.EgressPods), Column: "ports",
 		Element: port.UUID, Optional: true})
 	for _, address := range p.Addresses {
@@ -208,6 +210,10 @@ func addPolicyTo(u *unit.Unit, router string, policy *nbdb.LogicalRouterPolicy) 
 
 func addressSet(name string) *nbdb.AddressSet {
 	return &nbdb.AddressSet{UUID: addressSetRef(name).UUID, Name: name}
+}
+
+func inSet(name string, address netip.Addr) unit.Membership {
+	return unit.Membership{Parent: addressSetRef(name), Column: "addresses", Element: address.String()}
 }
 
 func addressSetRef(name string) unit.Ref {

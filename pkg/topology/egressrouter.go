@@ -22,9 +22,7 @@ func (g gateway) addEgressRouter(u *unit.Unit) {
 		Addresses: []string{ovnexpr.PortAddress{MAC: ipam.MAC(host), Addresses: host}.String()},
 		Options:   map[string]string{requestedTunnelKey: key(egressPortKey), names.RequestedChassis: g.Node.Chassis}}
 	g.addExternalSwitchOf(u, router, ipam.MAC(ipam.Addresses(own)), own, port, nil)
-	for _, address := range host {
-		u.Rows = append(u.Rows, unit.Row{Model: addressSet(names.EgressAddresses(g.Node.Name, names.Family(address)))})
-	}
+	g.addSets(u, names.EgressAddresses)
 	for _, join := range g.Join {
 		g.addRoutesInside(u, router, join)
 	}

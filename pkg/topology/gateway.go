@@ -50,9 +50,7 @@ func GatewayUnit(read facts.Gateway) unit.Unit {
 	if g.Mode == networkv1alpha1.GatewayLocal {
 		g.addSourceRoutes(&u, facts.ManagementAddresses(g.Node.Subnets))
 		if g.AnswersByHost() {
-			for _, family := range []string{"IPv4", "IPv6"} {
-				u.Rows = append(u.Rows, unit.Row{Model: addressSet(names.AnsweredAddresses(g.Node.Name, family))})
-			}
+			g.addSets(&u, names.AnsweredAddresses)
 		}
 		if g.HasEgressRouter() {
 			g.addEgressRouter(&u)
@@ -63,6 +61,7 @@ func GatewayUnit(read facts.Gateway) unit.Unit {
 		return u
 	}
 	g.addRouter(&u)
+	g.addSets(&u, names.RouterAddresses)
 	g.addExternalSwitch(&u)
 	g.addSourceRoutes(&u, ipam.Addresses(g.Join))
 	g.addRoutes(&u)
@@ -74,6 +73,13 @@ func GatewayUnit(read facts.Gateway) unit.Unit {
 		g.addSessions(&u)
 	}
 	return u
+}
+
+// addSets adds the node's sets of both families, whose addresses other units add.
+func (g gateway) addSets(u *unit.Unit, name func(node, family string) string) {
+	for _, family := range []string{"IPv4", "IPv6"} {
+		u.Rows = append(u.Rows, unit.Row{Model: addressSet(name(g.Node.Name, family))})
+	}
 }
 
 // IsGatewayOf reports whether the rows of a node's gateway were computed for the ID and the subnets that the node has

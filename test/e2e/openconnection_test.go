@@ -119,7 +119,7 @@ func (o *heldOpen) check(t *testing.T, name string, object client.Object, of fun
 	undo()
 	eventually(t, recoveryTimeout, func() error {
 		after := o.arrived(t)
-		for _, kind := range []string{"icmp4", "icmp6", "udp4", "udp6", "tcp4", "tcp6"} {
+		for _, kind := range kinds {
 			if after[kind] <= before[kind] {
 				return fmt.Errorf("%s: no %s arrives again: %v, then %v", name, kind, before, after)
 			}

@@ -54,6 +54,7 @@ type Bindings struct {
 	systemID string
 	absence  absence.Absence
 	exposed  sync.Map // UUID -> nil, of exposed bindings
+	leaving  sync.Map // UUID -> ovnexpr.EgressKey, of pods' bindings
 }
 
 // gatewayType is the type of the ports of gateway routers and of the ports that lead to them. gatewayChassis is their
@@ -109,13 +110,8 @@ func (s *Bindings) Start(ctx context.Context, systemID string) {
 		Where: map[string][]ovsdb.Condition{
 			sbdb.PortBindingTable: {ovsdb.NewCondition("options", ovsdb.ConditionIncludes, requested),
 				ovsdb.NewCondition("options", ovsdb.ConditionIncludes, ofGateway)},
-			sbdb.ChassisTable: {ovsdb.NewCondition("name", ovsdb.ConditionEqual, systemID)},
-			sbdb.AddressSetTable: {ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.Inside("IPv4")),
-				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.Inside("IPv6")),
-				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.EgressAddresses(s.Node, "IPv4")),
-				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.EgressAddresses(s.Node, "IPv6")),
-				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.AnsweredAddresses(s.Node, "IPv4")),
-				ovsdb.NewCondition("name", ovsdb.ConditionEqual, names.AnsweredAddresses(s.Node, "IPv6"))},
+			sbdb.ChassisTable:    {ovsdb.NewCondition("name", ovsdb.ConditionEqual, systemID)},
+			sbdb.AddressSetTable: s.sets(),
 		},
 		OnConnect: s.connected,
 		OnRow: func(table string, row model.Model, event ovndb.RowEvent) {
@@ -132,7 +128,8 @@ func (s *Bindings) Start(ctx context.Context, systemID string) {
 			if e, ok := row.(*sbdb.ControllerEvent); ok && event != ovndb.RowRemoved {
 				s.reportDemand(e)
 			}
-			if table == sbdb.ChassisTable || table == sbdb.AddressSetTable || s.exposure(row, event) {
+			leaves := s.leavesOtherwise(row, event)
+			if table == sbdb.ChassisTable || table == sbdb.AddressSetTable || s.exposure(row, event) || leaves {
 				s.Changed()
 			}
 			if table == sbdb.PortBindingTable && event != ovndb.RowUpdated {
@@ -145,6 +142,17 @@ func (s *Bindings) Start(ctx context.Context, systemID string) {
 	})
 	s.conn.Store(conn)
 	go func() { _ = conn.Run(ctx) }() // without a fence, Run ends only with ctx
+}
+
+// sets selects the address sets that concern the node.
+func (s *Bindings) sets() (selected []ovsdb.Condition) {
+	for _, family := range []string{"IPv4", "IPv6"} {
+		for _, name := range []string{names.Inside(family), names.EgressAddresses(s.Node, family), names.AnsweredAddresses(s.Node, family),
+			names.RouterAddresses(s.Node, family)} {
+			selected = append(selected, ovsdb.NewCondition("name", ovsdb.ConditionEqual, name))
+		}
+	}
+	return selected
 }
 
 // connected receives that the connection came or went.
@@ -214,6 +222,41 @@ func isExposed(row model.Model) bool {
 	})
 }
 
+// leavesOtherwise reports whether a pod has another EgressIP than before this event.
+func (s *Bindings) leavesOtherwise(row model.Model, event ovndb.RowEvent) bool {
+	binding, ok := row.(*sbdb.PortBinding)
+	if !ok || !isPod(binding) {
+		return false
+	}
+	if event == ovndb.RowRemoved {
+		s.leaving.Delete(binding.UUID)
+		return false
+	}
+	before, known := s.leaving.Swap(binding.UUID, binding.ExternalIDs[ovnexpr.EgressKey])
+	return known && before != binding.ExternalIDs[ovnexpr.EgressKey]
+}
+
+// Leaving returns the addresses of the node's pods on the cluster network, with the EgressIP or Service with whose addresses their
+// packets leave, as in ovnexpr.EgressKey.
+func (s *Bindings) Leaving() map[netip.Addr]string {
+	conn := s.conn.Load()
+	if conn == nil {
+		return nil
+	}
+	found := map[netip.Addr]string{}
+	for _, b := range ovndb.Shared(conn, isPod) {
+		for _, text := range b.MAC {
+			port, _ := ovnexpr.ParsePortAddress(text) // the operator writes it
+			for _, address := range port.Addresses {
+				found[address] = b.ExternalIDs[ovnexpr.EgressKey]
+			}
+		}
+	}
+	return found
+}
+
+func isPod(b *sbdb.PortBinding) bool { return b.ExternalIDs["pod"] == "true" }
+
 // Exposed lists the bindings of pods that concern the external bridge: with host ports, with floating addresses that the gateway
 // router translates, or with routers of their own.
 func (s *Bindings) Exposed() []*sbdb.PortBinding {
@@ -224,8 +267,8 @@ func (s *Bindings) Exposed() []*sbdb.PortBinding {
 	return ovndb.List(conn, func(b *sbdb.PortBinding) bool { return isExposed(b) })
 }
 
-// Answered returns the addresses that the node's gateway router translates to or from, each with the UUID of its port's
-// binding. The router answers ARP and neighbour discovery for them.
+// Answered returns the addresses for which the node's gateway router answers in Shared mode, each with who says so: the node's set, or
+// the UUID of its port's binding, which has no IPv6 addresses of EgressIPs and load balancers (northd).
 func (s *Bindings) Answered() map[netip.Addr]string {
 	conn := s.conn.Load()
 	if conn == nil {
@@ -241,7 +284,19 @@ func (s *Bindings) Answered() map[netip.Addr]string {
 			}
 		}
 	}
+	for _, address := range s.inSets(names.RouterAddresses) {
+		found[address] = s.Node
+	}
 	return found
+}
+
+// Inside returns the networks and addresses to which pods do not leave with an egress IP.
+func (s *Bindings) Inside() []netip.Prefix {
+	conn := s.conn.Load()
+	if conn == nil {
+		return nil
+	}
+	return desired.InsideNetworks(ovndb.List(conn, func(*sbdb.AddressSet) bool { return true }))
 }
 
 // Nodes returns the addresses of all nodes, as of the last connection to the database.
@@ -284,5 +339,5 @@ func (s *Bindings) Pods() int {
 	if conn == nil {
 		return 0
 	}
-	return len(ovndb.List(conn, func(b *sbdb.PortBinding) bool { return b.ExternalIDs["pod"] == "true" }))
+	return len(ovndb.Shared(conn, isPod))
 }

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -44,48 +45,110 @@ func (s Stale) String() string {
 	return text
 }
 
-// Entries returns the selected entries of a list that ovs-vswitchd wrote (dpctl/dump-conntrack), each as the Stale that selects it
-// alone: with a zone, a source and a destination. ovs-vswitchd before version 3.1 can remove no others.
-func Entries(list string, selected []Stale) (found []Stale) {
-	for line := range strings.SplitSeq(list, "\n") {
-		m := entry.FindStringSubmatch(line)
-		if m == nil {
-			continue
+// Entry is an entry of Open vSwitch's conntrack.
+type Entry struct {
+	// Protocol is ovs-vswitchd's word, such as "tcp", or a number.
+	Protocol string
+	Zone     int
+	// Orig is what the connection's first packet had, Reply what the answer has: its Dst is the source after translation.
+	Orig, Reply Tuple
+}
+
+// Tuple is one direction of an Entry. SPort and DPort are empty for protocols without ports, ID, Type and Code are ICMP's.
+type Tuple struct {
+	Src, Dst                     netip.Addr
+	SPort, DPort, ID, Type, Code string
+}
+
+// Listed yields the entries of a list that ovs-vswitchd wrote (dpctl/dump-conntrack), without lines that it does not understand.
+func Listed(list string) iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		for line := range strings.SplitSeq(list, "\n") {
+			m := entry.FindStringSubmatch(line)
+			if m == nil {
+				continue
+			}
+			e := Entry{Protocol: m[1], Orig: listedTuple(m[2]), Reply: listedTuple(m[3])}
+			e.Zone, _ = strconv.Atoi(m[4]) // zone 0 is not written
+			if e.Orig.Src.IsValid() && e.Orig.Dst.IsValid() && !yield(e) {
+				return
+			}
 		}
-		zone, _ := strconv.Atoi(m[7]) // zone 0 is not written
-		e := Stale{zone, end(m[1], m[3]), end(m[2], m[4]), end(m[5], m[6])}
-		if slices.ContainsFunc(selected, func(s Stale) bool { return s.selects(e) }) {
-			e.By = netip.AddrPort{}
+	}
+}
+
+// entry is a line of dpctl/dump-conntrack.
+var entry = regexp.MustCompile(`^(\w+),orig=\(([^)]*)\),reply=\(([^)]*)\)(?:,zone=(\d+))?`)
+
+func listedTuple(text string) (t Tuple) {
+	for pair := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(pair, "=")
+		switch key {
+		case "src":
+			t.Src, _ = netip.ParseAddr(value)
+		case "dst":
+			t.Dst, _ = netip.ParseAddr(value)
+		case "sport":
+			t.SPort = value
+		case "dport":
+			t.DPort = value
+		case "id":
+			t.ID = value
+		case "type":
+			t.Type = value
+		case "code":
+			t.Code = value
+		}
+	}
+	return t
+}
+
+// Selected returns the entries of a list that are selected. ovs-vswitchd before version 3.1 removes them only one by one.
+func Selected(list string, selected []Stale) (found []Entry) {
+	for e := range Listed(list) {
+		if e.Protocol == "udp" && slices.ContainsFunc(selected, func(s Stale) bool { return s.selects(e) }) {
 			found = append(found, e)
 		}
 	}
 	return found
 }
 
-// entry is a line of dpctl/dump-conntrack for UDP.
-var entry = regexp.MustCompile(`^udp,orig=\(src=([^,]+),dst=([^,]+),sport=(\d+),dport=(\d+)\),` +
-	`reply=\(src=([^,]+),dst=[^,]+,sport=(\d+),dport=\d+\)(?:,zone=(\d+))?`)
-
-// end returns one end of an entry. It is invalid if a text is unreadable.
-func end(address, port string) netip.AddrPort {
-	at, err := netip.ParseAddr(address)
-	number, err2 := strconv.ParseUint(port, 10, 16)
-	if err != nil || err2 != nil {
-		return netip.AddrPort{}
+func (s Stale) selects(e Entry) bool {
+	same := func(want netip.AddrPort, have netip.Addr, port string) bool {
+		return !want.IsValid() || strconv.Itoa(int(want.Port())) == port && (want.Addr().IsUnspecified() || want.Addr() == have)
 	}
-	return netip.AddrPortFrom(at, uint16(number))
+	return (s.Zone == 0 || s.Zone == e.Zone) && same(s.From, e.Orig.Src, e.Orig.SPort) && same(s.To, e.Orig.Dst, e.Orig.DPort) &&
+		same(s.By, e.Reply.Src, e.Reply.SPort)
 }
 
-func (s Stale) selects(e Stale) bool {
-	same := func(want, have netip.AddrPort) bool {
-		return !want.IsValid() || want.Port() == have.Port() && (want.Addr().IsUnspecified() || want.Addr() == have.Addr())
+// Args returns the arguments of dpctl/flush-conntrack after the datapath's name that remove the entry alone, in any version.
+func (e Entry) Args() []string {
+	family := "ct_nw_"
+	if e.Orig.Src.Is6() {
+		family = "ct_ipv6_"
 	}
-	return (s.Zone == 0 || s.Zone == e.Zone) && same(s.From, e.From) && same(s.To, e.To) && same(s.By, e.By)
+	number, ok := protocolNumbers[e.Protocol]
+	if !ok {
+		number = e.Protocol
+	}
+	parts := []string{"ct_nw_proto=" + number, fmt.Sprint(family, "src=", e.Orig.Src), fmt.Sprint(family, "dst=", e.Orig.Dst)}
+	for _, field := range [][2]string{{"ct_tp_src", e.Orig.SPort}, {"ct_tp_dst", e.Orig.DPort}, {"icmp_id", e.Orig.ID},
+		{"icmp_type", e.Orig.Type}, {"icmp_code", e.Orig.Code}} {
+		if field[1] != "" {
+			parts = append(parts, field[0]+"="+field[1])
+		}
+	}
+	return []string{fmt.Sprint("zone=", e.Zone), strings.Join(parts, ",")}
 }
 
-// WholeArgs is Args for one of Entries.
-func (s Stale) WholeArgs() []string {
-	return []string{fmt.Sprint("zone=", s.Zone), tuple(s.From, s.To)}
+// protocolNumbers are the protocols that ovs-vswitchd names (lib/ct-dpif.c).
+var protocolNumbers = map[string]string{
+	"icmp": "1", "tcp": "6", "udp": "17", "dccp": "33", "icmpv6": "58", "sctp": "132", "udplite": "136",
+}
+
+// String names the entry in errors.
+func (e Entry) String() string {
+	return fmt.Sprintf("conntrack entry of %s from %s %s to %s %s", e.Protocol, e.Orig.Src, e.Orig.SPort, e.Orig.Dst, e.Orig.DPort)
 }
 
 // ZoneArgs returns the arguments of dpctl/dump-conntrack after the datapath's name for a list that has all selected entries.

@@ -82,3 +82,29 @@ func TestStaleWays(t *testing.T) {
 }
 
 func equalStale(a, b Stale) bool { return a == b }
+
+// An entry of any protocol is removed by its zone and its whole first direction.
+func TestArgumentsOfEntries(t *testing.T) {
+	list := strings.Join([]string{
+		"tcp,orig=(src=10.244.0.9,dst=192.0.2.7,sport=4000,dport=443),reply=(src=192.0.2.7,dst=172.18.0.100,sport=443,dport=4000)," +
+			"zone=9,protoinfo=(state=ESTABLISHED)",
+		"icmp,orig=(src=10.244.0.9,dst=192.0.2.7,id=7,type=8,code=0),reply=(src=192.0.2.7,dst=172.18.0.100,id=7,type=0,code=0),zone=9",
+		"icmpv6,orig=(src=fd00::9,dst=2001:db8::7,id=7,type=128,code=0),reply=(src=2001:db8::7,dst=fd00:18::100,id=7,type=129,code=0)",
+		"47,orig=(src=10.244.0.9,dst=192.0.2.7),reply=(src=192.0.2.7,dst=172.18.0.100),zone=9",
+		"tcp,orig=(src=word,dst=192.0.2.7,sport=4000,dport=443),reply=(src=192.0.2.7,dst=172.18.0.100,sport=443,dport=4000)",
+		"",
+	}, "\n")
+	want := []string{
+		"zone=9 ct_nw_proto=6,ct_nw_src=10.244.0.9,ct_nw_dst=192.0.2.7,ct_tp_src=4000,ct_tp_dst=443",
+		"zone=9 ct_nw_proto=1,ct_nw_src=10.244.0.9,ct_nw_dst=192.0.2.7,icmp_id=7,icmp_type=8,icmp_code=0",
+		"zone=0 ct_nw_proto=58,ct_ipv6_src=fd00::9,ct_ipv6_dst=2001:db8::7,icmp_id=7,icmp_type=128,icmp_code=0",
+		"zone=9 ct_nw_proto=47,ct_nw_src=10.244.0.9,ct_nw_dst=192.0.2.7",
+	}
+	var got []string
+	for e := range Listed(list) {
+		got = append(got, strings.Join(e.Args(), " "))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

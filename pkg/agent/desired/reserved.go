@@ -72,18 +72,30 @@ func Sessions(spec networkv1alpha1.NodeNetworkSpec, watched []netip.Addr) (found
 	return append(found, facts.HopDestinations("an ExternalRoute", watched...)...)
 }
 
-// NodeAddresses reads the addresses of all nodes from the address sets that the operator keeps for egress IPs. It omits
-// the networks in these sets.
-func NodeAddresses(sets []*sbdb.AddressSet) map[netip.Addr]string {
-	found := map[netip.Addr]string{}
+// InsideNetworks reads the address sets that the operator keeps for egress IPs: the networks of pods and routers, and the addresses of
+// all nodes.
+func InsideNetworks(sets []*sbdb.AddressSet) (found []netip.Prefix) {
 	for _, set := range sets {
 		if set.Name != names.Inside("IPv4") && set.Name != names.Inside("IPv6") {
 			continue
 		}
 		for _, text := range set.Addresses {
-			if address, err := netip.ParseAddr(text); err == nil {
-				found[address] = ""
+			if network, err := netip.ParsePrefix(text); err == nil {
+				found = append(found, network)
+			} else if address, err := netip.ParseAddr(text); err == nil {
+				found = append(found, netip.PrefixFrom(address, address.BitLen()))
 			}
+		}
+	}
+	return found
+}
+
+// NodeAddresses reads the addresses of all nodes from the same sets.
+func NodeAddresses(sets []*sbdb.AddressSet) map[netip.Addr]string {
+	found := map[netip.Addr]string{}
+	for _, network := range InsideNetworks(sets) {
+		if network.IsSingleIP() {
+			found[network.Addr()] = ""
 		}
 	}
 	return found

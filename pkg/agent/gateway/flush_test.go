@@ -175,9 +175,9 @@ func TestAnOldSwitchFlushesWholeEntries(t *testing.T) {
 		}
 	}
 	slices.Sort(whole)
-	want := []string{"zone=0 ct_nw_proto=17,ct_nw_src=10.244.0.8,ct_tp_src=4000,ct_nw_dst=10.96.0.7,ct_tp_dst=53",
-		"zone=3 ct_nw_proto=17,ct_nw_src=10.244.0.9,ct_tp_src=4000,ct_nw_dst=10.96.0.7,ct_tp_dst=53",
-		"zone=5 ct_nw_proto=17,ct_ipv6_src=fd00::9,ct_tp_src=4000,ct_ipv6_dst=fd00:96::7,ct_tp_dst=53"}
+	want := []string{"zone=0 ct_nw_proto=17,ct_nw_src=10.244.0.8,ct_nw_dst=10.96.0.7,ct_tp_src=4000,ct_tp_dst=53",
+		"zone=3 ct_nw_proto=17,ct_nw_src=10.244.0.9,ct_nw_dst=10.96.0.7,ct_tp_src=4000,ct_tp_dst=53",
+		"zone=5 ct_nw_proto=17,ct_ipv6_src=fd00::9,ct_ipv6_dst=fd00:96::7,ct_tp_src=4000,ct_tp_dst=53"}
 	if !slices.Equal(whole, want) {
 		t.Errorf("calls are %v,\nwant %v", whole, want)
 	}

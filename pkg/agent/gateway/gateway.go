@@ -124,6 +124,7 @@ type outside struct {
 	drops       error                                // of firewalls that drop packets of pods
 	udp         map[netip.AddrPort]desired.UDPTarget // the table's translations of UDP destinations; nil: unknown
 	remaining   remaining                            // of Open vSwitch's stale entries
+	sources     sources
 	// reserved are the destinations that no host port may use; nil: not computed yet.
 	reserved atomic.Pointer[reserved.Table]
 
@@ -214,7 +215,7 @@ func (r *Gateway) Apply(
 		if found && err == nil && stage.Err == nil {
 			r.Health.done(familyNames(families(spec)))
 		}
-		r.addHostError(&stage, errors.Join(err, r.removeStale(ctx)))
+		r.addHostError(&stage, errors.Join(err, r.removeStale(ctx), r.endSources(ctx, status.Gateway)))
 		if err := r.addresses.CheckPorts(w.spec); err != nil && stage.Err == nil {
 			stage.Reason, stage.Err = networkv1alpha1.ReasonNoPortAddress, err
 		}

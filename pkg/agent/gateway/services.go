@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -46,7 +47,8 @@ func CachedServices(node string) map[client.Object]cache.ByObject {
 				return object, nil
 			},
 		},
-		&networkv1alpha1.IPPool{}: {Transform: cache.TransformStripManagedFields()},
+		&networkv1alpha1.IPPool{}:   {Transform: cache.TransformStripManagedFields()},
+		&networkv1alpha1.EgressIP{}: {Transform: cache.TransformStripManagedFields()},
 		&discoveryv1.EndpointSlice{}: {
 			Label: without(corev1.IsHeadlessService),
 			Transform: func(object any) (any, error) {
@@ -80,6 +82,7 @@ type Services struct {
 	mu     sync.Mutex
 	byName map[types.NamespacedName][]desired.Frontend // nil: not read yet
 	udp    map[types.NamespacedName]desired.Backends   // desired.UDPBackends of services that have some
+	vips   map[types.NamespacedName][]netip.Addr       // of load balancers
 	place  desired.Place
 	// servers are the API servers, from the endpoints of their service.
 	servers []reserved.Destination
@@ -138,6 +141,8 @@ func (s *Services) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	put(s.byName, req.NamespacedName, frontends, len(frontends) > 0)
 	stale := desired.StaleBackends(s.udp[req.NamespacedName], udp)
 	put(s.udp, req.NamespacedName, udp, len(udp) > 0)
+	vips := balancersOf(service)
+	put(s.vips, req.NamespacedName, vips, len(vips) > 0)
 	s.mu.Unlock()
 	s.stale.keep(udp)
 	s.stale.add(stale)
@@ -192,6 +197,7 @@ func (s *Services) read(ctx context.Context) error {
 		return fmt.Errorf("list services: %w", err)
 	}
 	all, allUDP := map[types.NamespacedName][]desired.Frontend{}, map[types.NamespacedName]desired.Backends{}
+	allVIPs := map[types.NamespacedName][]netip.Addr{}
 	for i := range list.Items {
 		name := client.ObjectKeyFromObject(&list.Items[i])
 		frontends, udp, err := s.frontendsOf(ctx, name, &list.Items[i])
@@ -200,13 +206,15 @@ func (s *Services) read(ctx context.Context) error {
 		}
 		put(all, name, frontends, len(frontends) > 0)
 		put(allUDP, name, udp, len(udp) > 0)
+		vips := balancersOf(&list.Items[i])
+		put(allVIPs, name, vips, len(vips) > 0)
 	}
 	servers, err := s.listServers(ctx)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.byName, s.udp, s.servers = all, allUDP, servers
+	s.byName, s.udp, s.vips, s.servers = all, allUDP, allVIPs, servers
 	s.mu.Unlock()
 	return nil
 }
@@ -263,6 +271,44 @@ func (s *Services) frontendsOf(ctx context.Context, name types.NamespacedName, s
 		frontends[i].Requested = slices.Contains(requested, frontends[i].Address)
 	}
 	return frontends, desired.UDPBackends(parsed, place.Node.Name), nil
+}
+
+// balancersOf returns a service's addresses of load balancers. service is nil if it does not exist.
+func balancersOf(service *corev1.Service) (found []netip.Addr) {
+	if service == nil {
+		return nil
+	}
+	for _, ingress := range service.Status.LoadBalancer.Ingress {
+		if a, err := netip.ParseAddr(ingress.IP); err == nil { // else a host name
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
+// owners returns who has the addresses of load balancers and egress IPs, as in desired.Sources. EgressIPs have them on any node.
+func (s *Services) owners(ctx context.Context) (map[netip.Addr][]string, error) {
+	found := map[netip.Addr][]string{}
+	var all networkv1alpha1.EgressIPList
+	if err := s.reader.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("list EgressIPs: %w", err)
+	}
+	for i := range all.Items {
+		for _, a := range facts.GrantedEgressAddresses(&all.Items[i]) {
+			found[a] = append(found[a], all.Items[i].Name)
+		}
+	}
+	s.mu.Lock()
+	for name, addresses := range s.vips {
+		for _, a := range addresses {
+			found[a] = append(found[a], facts.EgressNameOf(name.Namespace, name.Name))
+		}
+	}
+	s.mu.Unlock()
+	for _, owners := range found {
+		slices.Sort(owners)
+	}
+	return found, nil
 }
 
 func (s *Services) isRead() bool {

@@ -96,7 +96,10 @@ func (s *staleEntries) removed(entries []desired.Stale, now time.Time) (next tim
 }
 
 // remaining are single entries that ovs-vswitchd before version 3.1 has yet to remove, and the selection from which they were listed.
-type remaining struct{ entries, selected []desired.Stale }
+type remaining struct {
+	entries  []desired.Entry
+	selected []desired.Stale
+}
 
 // removeStale removes the conntrack entries that are due, the kernel's and Open vSwitch's. Entries whose removal fails stay due.
 func (r *Gateway) removeStale(ctx context.Context) error {
@@ -106,12 +109,8 @@ func (r *Gateway) removeStale(ctx context.Context) error {
 		return err
 	}
 	if len(due) > 0 && r.outside.runDir != "" {
-		datapath := "system@ovs-system"
-		if r.Datapath == networkv1alpha1.DatapathNetdev {
-			datapath = "netdev@ovs-netdev"
-		}
 		var err error
-		if due, err = r.outside.flush(ctx, datapath, due); err != nil {
+		if due, err = r.outside.flush(ctx, r.datapath(), due); err != nil {
 			return fmt.Errorf("clients of UDP services may still reach former endpoints: %w", err)
 		}
 		if due == nil {
@@ -125,33 +124,51 @@ func (r *Gateway) removeStale(ctx context.Context) error {
 	return nil
 }
 
-// flush removes entries of Open vSwitch. It returns the selection whose entries are all removed, or nil if a further call is needed.
-func (o *outside) flush(ctx context.Context, datapath string, due []desired.Stale) (done []desired.Stale, err error) {
+// datapath returns the name of Open vSwitch's datapath.
+func (r *Gateway) datapath() string {
+	if r.Datapath == networkv1alpha1.DatapathNetdev {
+		return "netdev@ovs-netdev"
+	}
+	return "system@ovs-system"
+}
+
+// onSwitch calls do with a connection to ovs-vswitchd's control socket.
+func (o *outside) onSwitch(ctx context.Context, do func(context.Context, *unixctl.Conn) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, staleTimeout)
 	defer cancel()
 	socket, err := unixctl.Socket(o.runDir, "ovs-vswitchd")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	conn, err := unixctl.Dial(ctx, socket)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	for _, one := range due {
-		if _, err := conn.Call(ctx, flushCommand, append([]string{datapath}, one.Args()...)...); err != nil {
-			if commands, listErr := conn.Call(ctx, "list-commands"); listErr == nil && !takesReplies.MatchString(commands) {
-				return o.flushWhole(ctx, conn, datapath, due)
-			}
-			return nil, fmt.Errorf("remove %s: %w", one, err)
-		}
-	}
-	return due, nil
+	return do(ctx, conn)
 }
 
-// flushCommand removes entries. takesReplies matches its usage since version 3.1, which selects entries by a part of a tuple, and by
-// the reply's.
-const flushCommand = "dpctl/flush-conntrack"
+// flush removes entries of Open vSwitch. It returns the selection whose entries are all removed, or nil if a further call is needed.
+func (o *outside) flush(ctx context.Context, datapath string, due []desired.Stale) (done []desired.Stale, err error) {
+	err = o.onSwitch(ctx, func(ctx context.Context, conn *unixctl.Conn) error {
+		for _, one := range due {
+			if _, err := conn.Call(ctx, flushCommand, append([]string{datapath}, one.Args()...)...); err != nil {
+				if commands, listErr := conn.Call(ctx, "list-commands"); listErr == nil && !takesReplies.MatchString(commands) {
+					done, err = o.flushWhole(ctx, conn, datapath, due)
+					return err
+				}
+				return fmt.Errorf("remove %s: %w", one, err)
+			}
+		}
+		done = due
+		return nil
+	})
+	return done, err
+}
+
+// flushCommand removes entries, dumpCommand lists them. takesReplies matches the usage of flushCommand since version 3.1, which selects
+// entries by a part of a tuple, and by the reply's.
+const flushCommand, dumpCommand = "dpctl/flush-conntrack", "dpctl/dump-conntrack"
 
 var takesReplies = regexp.MustCompile(flushCommand + `\s.*ct-reply-tuple`)
 
@@ -160,24 +177,29 @@ var takesReplies = regexp.MustCompile(flushCommand + `\s.*ct-reply-tuple`)
 func (o *outside) flushWhole(ctx context.Context, conn *unixctl.Conn, datapath string, due []desired.Stale) ([]desired.Stale, error) {
 	rest := &o.remaining
 	if len(rest.entries) == 0 {
-		list, err := conn.Call(ctx, "dpctl/dump-conntrack", append([]string{datapath}, desired.ZoneArgs(due)...)...)
+		list, err := conn.Call(ctx, dumpCommand, append([]string{datapath}, desired.ZoneArgs(due)...)...)
 		if err != nil {
 			return nil, fmt.Errorf("list conntrack entries: %w", err)
 		}
-		*rest = remaining{desired.Entries(list, due), due}
+		*rest = remaining{desired.Selected(list, due), due}
 	}
-	for range min(mostRemovals, len(rest.entries)) {
-		one := rest.entries[0]
-		_, err := conn.Call(ctx, flushCommand, append([]string{datapath}, one.WholeArgs()...)...)
-		if err != nil && !strings.Contains(err.Error(), "No such file or directory") { // it has ended meanwhile
-			return nil, fmt.Errorf("remove %s: %w", one, err)
-		}
-		rest.entries = rest.entries[1:]
-	}
-	if len(rest.entries) > 0 {
-		return nil, nil
+	var err error
+	if rest.entries, err = removeSome(ctx, conn, datapath, rest.entries); err != nil || len(rest.entries) > 0 {
+		return nil, err
 	}
 	done := rest.selected
 	*rest = remaining{}
 	return done, nil
+}
+
+// removeSome removes entries one by one, at most mostRemovals, and returns the rest.
+func removeSome(ctx context.Context, conn *unixctl.Conn, datapath string, entries []desired.Entry) (rest []desired.Entry, err error) {
+	for range min(mostRemovals, len(entries)) {
+		_, err := conn.Call(ctx, flushCommand, append([]string{datapath}, entries[0].Args()...)...)
+		if err != nil && !strings.Contains(err.Error(), "No such file or directory") { // it has ended meanwhile
+			return entries, fmt.Errorf("remove the %s: %w", entries[0], err)
+		}
+		entries = entries[1:]
+	}
+	return entries, nil
 }

@@ -27,6 +27,10 @@ func EgressAddresses(node, family string) string { return "egress_" + plain(node
 // Local mode.
 func AnsweredAddresses(node, family string) string { return "answered_" + plain(node) + "_" + family }
 
+// RouterAddresses is the set of addresses of one family ("IPv4", "IPv6") for which a node's gateway router answers in Shared mode: egress
+// IPs and addresses of load balancers.
+func RouterAddresses(node, family string) string { return "router_" + plain(node) + "_" + family }
+
 // EgressIPPods is the set of the addresses of an EgressIP's pods. OVN allows letters, digits, underscores and periods
 // in it. The hash distinguishes names that differ in other characters.
 func EgressIPPods(egressIP, family string) string {
