@@ -6,6 +6,7 @@ export WEFT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/weft
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GOFLAGS_BUILD := -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/process/version.version=$(VERSION)"
 LAB := go run -trimpath ./test/lab/cmd/weft-lab
+RELEASE := cd test/release && go run -trimpath ./cmd/weft-release
 NODES ?= 2
 # ZONE_TESTS are the tests that e2e-zones runs: packets of all kinds across the zones and within them.
 ZONE_TESTS := BGP|CheckConnectivity|DNS|EgressFirewall|EgressIP|ExternalRoute|EndedPodsReleaseTheirAddresses|Gateway|HostEndpoints|HostPorts|Kills|LocalServiceFollowsItsEndpoints|NetworkPolicy|PathMTU|PodOfTheSameName|RequestedAddresses|ServiceAffinity|Services|ServiceWithoutEndpoints|SpoofedFramesAreDropped|Traffic|UnusedPortsAreRefused
@@ -62,6 +63,7 @@ test-modules: ## Run the tests in separate modules: network policies against ref
 	cd test/policyoracle && go test -count=1 -timeout 30m ./...
 	cd test/alertrules && go test -count=1 ./...
 	cd test/bundle && go test -count=1 ./...
+	cd test/release && go test -count=1 ./...
 	cd test/ui && go test -count=1 ./...
 
 .PHONY: quick
@@ -229,16 +231,19 @@ build: ## Build the programs into bin/
 	CGO_ENABLED=0 go build $(GOFLAGS_BUILD) -o bin/weft .
 	CGO_ENABLED=0 go build $(GOFLAGS_BUILD) -o bin/ ./cmd/... github.com/containernetworking/plugins/plugins/main/loopback
 
-.PHONY: plugin
-plugin: ## Build the archives of kubectl-weft and the manifest for krew into _out/plugin
-	rm -rf _out/plugin && mkdir -p _out/plugin
-	sed "s/VERSION/$(VERSION)/" config/krew/weft.yaml | grep -v '^#' > _out/plugin/weft.yaml
-	set -e; for arch in amd64 arm64; do \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build $(GOFLAGS_BUILD) -o _out/plugin/kubectl-weft ./cmd/kubectl-weft; \
-		archive=_out/plugin/kubectl-weft_linux_$$arch.tar.gz; \
-		tar -czf $$archive -C $(CURDIR) LICENSE -C config/krew kubectl_complete-weft -C $(CURDIR)/_out/plugin kubectl-weft; \
-		sed -i "s/SHA256_$$arch/$$(sha256sum $$archive | cut -d' ' -f1)/" _out/plugin/weft.yaml; \
-	done; rm _out/plugin/kubectl-weft
+.PHONY: release
+release: ## Make a release in _out/release as root on Debian (VERSION=v1.2.3 IMAGE=registry.example/weft; KEY=file signs it); see docs/user/release.md
+	rm -rf _out/release
+	$(RELEASE) make -source $(CURDIR) -out $(CURDIR)/_out/release -cache $(WEFT_CACHE)/release -version '$(VERSION)' -image '$(IMAGE)'
+	$(if $(KEY),$(RELEASE) sign -out $(CURDIR)/_out/release -key $(abspath $(KEY)))
+
+.PHONY: push
+push: ## Push the image of _out/release to the registry of its manifests, or TO=another.example/weft
+	$(RELEASE) push -out $(CURDIR)/_out/release $(if $(TO),-to '$(TO)')
+
+.PHONY: check-release
+check-release: ## Make a release twice, which must be equal to the byte, and start the image's programs
+	cd test/release && go test -count=1 -timeout 60m -tags release -v .
 
 .PHONY: image
 image: ## Build the container image with docker or a compatible builder (BUILDER=podman)

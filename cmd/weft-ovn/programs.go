@@ -17,14 +17,22 @@ import (
 
 // programsCommand writes the list of an image's programs during the image build.
 func programsCommand(ctx context.Context, args []string) error {
-	var out, root string
+	var out, root, known string
 	flags := flag.NewFlagSet("weft-ovn programs", flag.ContinueOnError)
 	flags.StringVar(&out, "out", programs.File, "file to write")
-	flags.StringVar(&root, "root", "/", "folder above the paths of the databases' schemas")
+	flags.StringVar(&root, "root", "/", "folder above the paths of the programs and of the databases' schemas")
+	flags.StringVar(&known, "versions", "", "list of an image with the same versions, whose programs are not run then")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	found, err := describe(ctx, root)
+	var versions programs.Set
+	if known != "" {
+		var err error
+		if versions, err = programs.Read(known); err != nil {
+			return err
+		}
+	}
+	found, err := describe(ctx, root, versions)
 	if err != nil {
 		return err
 	}
@@ -37,7 +45,7 @@ func programsCommand(ctx context.Context, args []string) error {
 
 // describe describes each program with its default folders, because the folders of a host do not make it a different
 // program.
-func describe(ctx context.Context, root string) (programs.Set, error) {
+func describe(ctx context.Context, root string, versions programs.Set) (programs.Set, error) {
 	usual := places{data: dataDir, tls: launch.TLSDir, identity: launch.IdentityDir}
 	found := programs.Set{}
 	for name, make := range all {
@@ -45,7 +53,7 @@ func describe(ctx context.Context, root string) (programs.Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		if found[name], err = program.Describe(ctx, root); err != nil {
+		if found[name], err = program.Describe(ctx, root, versions[name].Version); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}

@@ -10,8 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/weft-network/weft/pkg/process/peer"
 )
 
 const (
@@ -164,17 +165,8 @@ func (l *link) accept() (net.Conn, error) {
 
 // ours reports whether this process is the peer.
 func ours(client *net.UnixConn) bool {
-	raw, err := client.SyscallConn()
-	if err != nil {
-		return false
-	}
-	var peer *syscall.Ucred
-	if controlErr := raw.Control(func(fd uintptr) {
-		peer, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-	}); controlErr != nil {
-		return false
-	}
-	return err == nil && int(peer.Pid) == os.Getpid()
+	pid, err := peer.PID(client)
+	return err == nil && pid == os.Getpid()
 }
 
 // fromServer copies the server's bytes to the client. The server may be silent for any time.

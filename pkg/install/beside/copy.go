@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/weft-network/weft/pkg/ovn/wire"
 )
 
@@ -78,7 +76,7 @@ func (c *Copy) open(runDir string) (err error) {
 	if c.lock, err = os.OpenFile(filepath.Join(runDir, "weft-copy.lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return err
 	}
-	if err := unix.Flock(int(c.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := Lock(c.lock); err != nil {
 		return errors.Join(fmt.Errorf("another copy of the databases is in use (%s: %w); try again later", c.lock.Name(), err), c.release())
 	}
 	return errors.Join(os.RemoveAll(c.folder), os.Mkdir(c.folder, 0o700))
@@ -214,13 +212,4 @@ func (c *Copy) Stop() {
 		_ = os.RemoveAll(c.folder)
 		_ = c.release()
 	}
-}
-
-// bound limits the address space of a program. A program that needs more ends.
-func (p *Process) bound(bytes uint64) error {
-	if bytes == 0 {
-		return nil
-	}
-	limit := &unix.Rlimit{Cur: bytes, Max: bytes}
-	return unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_AS, limit, nil)
 }

@@ -95,7 +95,9 @@ func newProcess(dir, name, program string, args ...string) (*Process, error) {
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), "OVN_RUNDIR="+dir, "OVS_RUNDIR="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := endsWithUs(cmd); err != nil {
+		return nil, fmt.Errorf("run %s: %w", program, err)
+	}
 	// The exit code does not matter, because callers check the program's results.
 	return &Process{cmd: cmd, name: name, log: filepath.Join(dir, name+".log"), wait: sync.OnceFunc(func() { _ = cmd.Wait() })}, nil
 }

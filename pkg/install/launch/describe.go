@@ -14,23 +14,37 @@ import (
 	"github.com/weft-network/weft/pkg/install/programs"
 )
 
-// Describe returns the version of the program and a digest of everything that it starts with. Schemas are read below
-// root.
-func (p Program) Describe(ctx context.Context, root string) (programs.Program, error) {
-	path, err := exec.LookPath(p.Argv[0])
+// Describe returns the version of the program and a digest of everything that it starts with. root is "/", or the folder with the tree of
+// another image. The program prints its version, unless version is set, as for another architecture.
+func (p Program) Describe(ctx context.Context, root, version string) (programs.Program, error) {
+	path, err := p.find(root)
 	if err != nil {
 		return programs.Program{}, err
 	}
-	out, err := exec.CommandContext(ctx, path, "--version").Output()
-	if err != nil {
-		return programs.Program{}, fmt.Errorf("%s --version: %w", path, err)
+	if version == "" {
+		out, err := exec.CommandContext(ctx, p.Argv[0], "--version").Output()
+		if err != nil {
+			return programs.Program{}, fmt.Errorf("%s --version: %w", p.Argv[0], err)
+		}
+		version = versionIn(string(out))
 	}
 	files := []string{path}
 	if p.Database != nil {
 		files = append(files, filepath.Join(root, p.Database.Schema))
 	}
 	build, err := p.digest(files)
-	return programs.Program{Version: versionIn(string(out)), Build: build}, err
+	return programs.Program{Version: version, Build: build}, err
+}
+
+// find returns the path of the executable: below root, if it is there, or else in the PATH.
+func (p Program) find(root string) (string, error) {
+	for _, folder := range []string{"usr/sbin", "usr/bin"} {
+		path := filepath.Join(root, folder, p.Argv[0])
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path, nil
+		}
+	}
+	return exec.LookPath(p.Argv[0])
 }
 
 // digest returns a digest of the files' contents, the arguments and the configuration.

@@ -19,7 +19,7 @@ func TestDescribe(t *testing.T) {
 	}
 	describe := func(p Program) string {
 		t.Helper()
-		d, err := p.Describe(t.Context(), root)
+		d, err := p.Describe(t.Context(), root, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,10 +49,18 @@ func TestDescribe(t *testing.T) {
 	if describe(program()) == second {
 		t.Error("the build is the same with another executable")
 	}
+	if err := os.MkdirAll(filepath.Join(root, "usr/sbin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(filepath.Join(root, "usr/sbin/server-of-a-test"), "a program for another architecture")
+	other, err := program().Describe(t.Context(), root, "3.4.0")
+	if err != nil || other.Version != "3.4.0" || other.Build == second {
+		t.Errorf("another image's program is %+v: %v", other, err)
+	}
 	if err := os.Remove(filepath.Join(root, "schema")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := program().Describe(t.Context(), root); err == nil {
+	if _, err := program().Describe(t.Context(), root, ""); err == nil {
 		t.Error("no error without the schema")
 	}
 }

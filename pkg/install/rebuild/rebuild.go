@@ -11,8 +11,6 @@ import (
 
 	"github.com/weft-network/weft/pkg/install/beside"
 	"github.com/weft-network/weft/pkg/ovn/wire"
-
-	"golang.org/x/sys/unix"
 )
 
 // Options select what to rebuild and where it is.
@@ -123,7 +121,7 @@ func (r *rebuild) locked(ctx context.Context) error {
 		return err
 	}
 	defer file.Close() // releases the lock
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := beside.Lock(file); err != nil {
 		return fmt.Errorf("another rebuild is running (%s: %w)", file.Name(), err)
 	}
 	folders := map[string]bool{r.sockets: true, folderOf(r.SBFile): true}

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/weft-network/weft/pkg/install/beside"
 	"github.com/weft-network/weft/pkg/ovn/unixctl"
 	"github.com/weft-network/weft/pkg/ovn/wire"
 )
@@ -108,10 +108,8 @@ func (t target) keep(fresh string) (had bool, err error) {
 
 // own gives a file the owner of another file, because the server may not run as root.
 func own(file string, like fs.FileInfo, mode fs.FileMode) error {
-	if stat, ok := like.Sys().(*syscall.Stat_t); ok {
-		if err := os.Chown(file, int(stat.Uid), int(stat.Gid)); err != nil {
-			return err
-		}
+	if err := beside.Own(file, like); err != nil {
+		return err
 	}
 	return os.Chmod(file, mode)
 }

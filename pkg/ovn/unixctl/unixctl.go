@@ -6,13 +6,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/weft-network/weft/pkg/process/peer"
 )
 
 // Conn is a connection to one daemon. It is not safe for concurrent use.
@@ -45,19 +45,11 @@ func (c *Conn) Close() error { return c.conn.Close() }
 
 // PID returns the daemon's process ID from the kernel.
 func (c *Conn) PID() (int, error) {
-	raw, err := c.conn.(*net.UnixConn).SyscallConn()
+	pid, err := peer.PID(c.conn.(*net.UnixConn))
 	if err != nil {
-		return 0, err
-	}
-	var peer *syscall.Ucred
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		peer, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-	})
-	if err := errors.Join(err, failed); err != nil {
 		return 0, fmt.Errorf("%s: %w", c.path, err)
 	}
-	return int(peer.Pid), nil
+	return pid, nil
 }
 
 // Call runs a command and returns its output. If the daemon refuses the command, the error contains its message.
