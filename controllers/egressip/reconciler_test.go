@@ -18,6 +18,7 @@ import (
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/controllers/kind"
 	"github.com/weft-network/weft/pkg/facts"
+	"github.com/weft-network/weft/pkg/ovn/names"
 	"github.com/weft-network/weft/pkg/ovndb"
 	"github.com/weft-network/weft/pkg/topology"
 	"github.com/weft-network/weft/pkg/unit"
@@ -95,7 +96,8 @@ func carried(addresses ...string) map[unit.Key][]string {
 			"NAT "+from+" external_ip="+address+" logical_ip="+pods+" match="+from+" priority=100 type=snat",
 			"Logical_Router ovn_cluster_router: policies += "+from,
 			"Logical_Router GR_n"+id+": nat += "+from,
-			"Logical_Router GR_n"+id+": nat += "+inside)
+			"Logical_Router GR_n"+id+": nat += "+inside,
+			"Address_Set "+names.RouterAddresses("n"+id, family)+": addresses += "+address)
 	}
 	return map[unit.Key][]string{out: lines}
 }
@@ -350,6 +352,14 @@ func TestReconcile(t *testing.T) {
 		"of an older refused LoadBalancerPool":     despite(balancers(50, metav1.ConditionFalse)),
 		"of a LoadBalancerPool of the same second": despite(balancers(100, metav1.ConditionTrue)),
 		"an address of an older EgressIP":          trouble("192.0.2.77", "AddressInUse", "it belongs to EgressIP older", older),
+		"an address that a younger EgressIP has": trouble("192.0.2.77", "AddressInUse", "it belongs to EgressIP younger",
+			anEgressIP(ips("192.0.2.77"), on("n2"), func(e *networkv1alpha1.EgressIP) {
+				e.Name, e.UID, e.CreationTimestamp = "younger", "uid-younger", metav1.Unix(150, 0)
+			})),
+		"an address that an older EgressIP requests later": {
+			egressIP: anEgressIP(ips("192.0.2.77"), on("n1")), objects: []client.Object{older}, state: "192.0.2.77=n1" + all,
+			want: kindtest.Outcome{Units: carried("192.0.2.77@1"), Writes: written},
+		},
 		"an address that a pod has of a younger NAT pool": trouble("192.0.2.77", "AddressInUse",
 			"it belongs to Deployment demo/web by IPPool edge", natPool(150), aFloatingIP),
 		"an address that a pod has on a Localnet Network": trouble("192.0.2.77", "AddressInUse",

@@ -162,7 +162,7 @@ func (w *world) carriersFor(name string) []facts.Carrier {
 func (r *Reconciler) owner(ctx context.Context, e *networkv1alpha1.EgressIP, address netip.Addr, w *world) (string, error) {
 	for i := range w.all {
 		other := &w.all[i]
-		if other.Name != e.Name && slices.Contains(facts.EgressAddressesInUse(other), address) && facts.PrecedesEgressIP(other, e) {
+		if other.Name != e.Name && slices.Contains(facts.EgressAddressesInUse(other), address) && precedes(other, e, address) {
 			return "it belongs to EgressIP " + other.Name, nil
 		}
 	}
@@ -227,6 +227,20 @@ func (r *Reconciler) holder(ctx context.Context, address netip.Addr) (string, er
 	}
 	h := f.Spec.Holder
 	return fmt.Sprintf("it belongs to %s %s/%s by IPPool %s", h.Kind, h.Namespace, h.Name, f.Spec.Pool), nil
+}
+
+// precedes reports whether an address is a's and not b's. The EgressIP that was granted it and requests it still keeps it. Otherwise the
+// older one gets it, so that two EgressIPs can exchange their addresses.
+func precedes(a, b *networkv1alpha1.EgressIP, address netip.Addr) bool {
+	if x, y := keeps(a, address), keeps(b, address); x != y {
+		return x
+	}
+	return facts.PrecedesEgressIP(a, b)
+}
+
+func keeps(e *networkv1alpha1.EgressIP, address netip.Addr) bool {
+	return slices.Contains(facts.GrantedEgressAddresses(e), address) &&
+		slices.Contains(e.Spec.EgressIPs, networkv1alpha1.EgressAddress(address.String()))
 }
 
 // isCarried reports whether a node carries an address of an EgressIP.

@@ -409,7 +409,8 @@ func TestAnnouncement(t *testing.T) {
 			for _, row := range c.rows {
 				address, node, _ := strings.Cut(row, "@")
 				want = append(want, "NAT 0 external_ip="+address+" logical_ip="+address+" match=0 type=snat",
-					"Logical_Router GR_"+node+": nat += 0")
+					"Logical_Router GR_"+node+": nat += 0",
+					"Address_Set "+names.RouterAddresses(node, names.Family(netip.MustParseAddr(address)))+": addresses += "+address)
 			}
 			slices.Sort(want)
 			if rows := slices.Sorted(slices.Values(have.Units[pool])); !slices.Equal(rows, want) {

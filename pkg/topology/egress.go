@@ -139,12 +139,11 @@ func addNAT(u *unit.Unit, router string, nat *nbdb.NAT) {
 	u.Members = append(u.Members, unit.Membership{Parent: routerRef(router), Column: "nat", Element: nat.UUID})
 }
 
-// addEgress adds the pod to the set of its EgressIP, and to the group of all pods with an EgressIP. The node's agent reads the name.
+// addEgress adds the pod to the set of its EgressIP, and to the group of all pods with an EgressIP.
 func (p Pod) addEgress(u *unit.Unit, port *nbdb.LogicalSwitchPort) {
 	if p.EgressIP == "" {
 		return
 	}
-	port.ExternalIDs[ovnexpr.EgressKey] = p.EgressIP
 	u.Members = append(u.Members, unit.Membership{Parent: portGroupRef(names.EgressPods), Column: "ports",
 		Element: port.UUID, Optional: true})
 	for _, address := range p.Addresses {

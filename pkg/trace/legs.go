@@ -298,7 +298,8 @@ func (r route) fromOutside() ([]Leg, error) {
 	case err != nil:
 		return nil, err
 	case r.To.onAnyHost():
-		return nil, unknown("packets from outside to node %s do not pass OVN: the host itself answers", n.Node.Name)
+		return nil, unknown("packets from outside to node %s do not pass OVN: the host itself answers, or leads a host port to its pod",
+			n.Node.Name)
 	case r.To.Kind == Outside:
 		return nil, unknown("neither end is in the cluster")
 	case r.To.Balanced != nil && slices.Contains(r.To.Balanced.OnHost, n.Node.Name):

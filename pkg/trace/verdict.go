@@ -127,8 +127,8 @@ func (j judge) verdict() Verdict {
 		return j.allowed()
 	}
 	if len(j.Outputs) > 0 {
-		return Verdict{Result: Unknown, Why: fmt.Sprintf("the packet leaves OVN at port %s, which is not on the way to %s",
-			j.Outputs[0].Port, j.To.Text(""))}
+		return Verdict{Result: Unknown, Why: fmt.Sprintf("the packet leaves OVN at port %s, which is not on the way to %s; host ports are not "+
+			"followed", j.Outputs[0].Port, j.To.Text(""))}
 	}
 	return j.dropped()
 }

@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -15,43 +16,60 @@ import (
 )
 
 // TestOpenConnectionsLoseTheirSource holds connections of ICMP, UDP and TCP to outside, in both families, from a pod on the node that
-// carries egress IPs. Whatever takes a source from the pod, no packet with it arrives from then on, and packets of connections to
-// other pods of the EgressIP go on.
+// carries egress IPs, and from a pod on the other node. Whatever takes a source from the pods, no packet with it arrives from then on,
+// and connections of another pod of the EgressIP go on.
 func TestOpenConnectionsLoseTheirSource(t *testing.T) {
 	bed.setGateway(t, t.Context(), column{networkv1alpha1.GatewayShared, networkv1alpha1.UplinkBridge})
 	o := makeOutside(t)
 	const carrier = "n1"
 	bed.assignable(t, carrier, true)
 	t.Cleanup(func() { bed.unassignable() })
-	pod, beside := o.pods[carrier], bed.peerPod("eip-beside", carrier)
+	beside := bed.peerPod("eip-beside", carrier)
 	bed.run(t, beside)
 	bed.relabel(t, beside, "egress", "yes")
-	create := func(name, app string) *networkv1alpha1.EgressIP {
+	create := func(name, app string, addresses []netip.Addr) *networkv1alpha1.EgressIP {
 		e := egressIP(t, name, app)
+		e.Spec.EgressIPs = nil
+		for _, a := range addresses {
+			e.Spec.EgressIPs = append(e.Spec.EgressIPs, networkv1alpha1.EgressAddress(a.String()))
+		}
 		bed.create(t, e)
 		bed.carried(t, e, carrier)
 		return e
 	}
-	mine, own := source{"the egress IP", egressAddresses(t)}, bed.ofNode(carrier)
-	e := create("first", "yes")
-	other := openOutside(t, beside, lab.Far(), mine)
-	loses := func(what string, before source, change func()) {
+	first := source{"the egress IP", egressAddresses(t)}
+	second := source{"the other egress IP", []netip.Addr{first.Addresses[0].Next(), first.Addresses[1].Next()}}
+	e := create("first", "yes", first.Addresses)
+	create("second", "second", second.Addresses)
+	other := openOutside(t, beside, lab.Far(), first)
+	loses := func(pod *corev1.Pod, what string, before source, change func()) {
 		held := openOutside(t, pod, lab.Outside(), before)
 		t.Run(what, func(t *testing.T) { held.loses(t, change) })
+		held.end()
 	}
-	loses("a label is added", own, func() { bed.relabel(t, pod, "egress", "yes") })
-	loses("a label is removed", mine, func() { bed.relabel(t, pod, "egress", "no") })
-	bed.relabel(t, pod, "egress", "yes")
-	loses("a label is removed while no agent runs", mine, func() {
-		killAgent(t) // kubelet restarts it
-		bed.relabel(t, pod, "egress", "no")
-	})
+	for _, n := range o.nodes {
+		pod := o.pods[n.Name]
+		loses(pod, n.Name+", it gets one", ofMachine(n), func() { bed.relabel(t, pod, "egress", "yes") })
+		loses(pod, n.Name+", it gets another", first, func() { bed.relabel(t, pod, "egress", "second") })
+		loses(pod, n.Name+", it has none, while no agent runs", second, func() {
+			killAgent(t) // kubelet restarts it
+			bed.relabel(t, pod, "egress", "no")
+		})
+		bed.relabel(t, pod, "egress", "yes")
+	}
 	other.goesOn(t)
-	bed.relabel(t, pod, "egress", "yes")
-	loses("it is deleted, and another has the address", mine, func() {
-		bed.remove(t, e)
-		create("second", "other")
-	})
+	var held []*heldOutside
+	for _, n := range o.nodes {
+		held = append(held, openOutside(t, o.pods[n.Name], lab.Outside(), first))
+	}
+	for _, n := range o.nodes {
+		bed.relabel(t, o.pods[n.Name], "egress", "second")
+	}
+	bed.remove(t, e)
+	create("third", "third", first.Addresses)
+	for _, h := range held {
+		h.loses(t, func() {})
+	}
 }
 
 // heldOutside is a pod's open connections to a host outside.
@@ -81,6 +99,9 @@ func openOutside(t *testing.T, from *corev1.Pod, to lab.Machine, with source) *h
 	h.goesOn(t)
 	return h
 }
+
+// end ends the connections.
+func (h *heldOutside) end() { _, _ = h.opener.kill(), h.receiver.kill() }
 
 // kinds are the connections that hold opens.
 var kinds = []string{"icmp4", "icmp6", "udp4", "udp6", "tcp4", "tcp6"}

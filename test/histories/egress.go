@@ -229,11 +229,18 @@ func (o *oracle) yields(service *corev1.Service, address netip.Addr) bool {
 	return !given && (o.isGranted(address) || o.inForceOf(address) != "")
 }
 
-// addressOwner returns the present owner of an address: an older EgressIP, a node, an older NAT pool, or a service that has it in force.
+// addressOwner returns the present owner of an address: an EgressIP that was granted it and requests it, or that is older, a node, an
+// older NAT pool, or a service that has it in force.
 func (o *oracle) addressOwner(e *networkv1alpha1.EgressIP, address netip.Addr) string {
 	for i := range o.egress {
 		other := &o.egress[i]
-		if other.Name != e.Name && slices.Contains(facts.EgressAddressesInUse(other), address) && facts.PrecedesEgressIP(other, e) {
+		if other.Name == e.Name || !slices.Contains(facts.EgressAddressesInUse(other), address) {
+			continue
+		}
+		requested := networkv1alpha1.EgressAddress(address.String())
+		theirs := slices.Contains(other.Spec.EgressIPs, requested) && slices.Contains(facts.GrantedEgressAddresses(other), address)
+		mine := slices.Contains(e.Spec.EgressIPs, requested) && slices.Contains(facts.GrantedEgressAddresses(e), address)
+		if theirs && !mine || theirs == mine && facts.PrecedesEgressIP(other, e) {
 			return "an EgressIP's"
 		}
 	}

@@ -53,8 +53,9 @@ type Bindings struct {
 	remotes  atomic.Pointer[[]string] // of the last Redirect
 	systemID string
 	absence  absence.Absence
-	exposed  sync.Map // UUID -> nil, of exposed bindings
-	leaving  sync.Map // UUID -> ovnexpr.EgressKey, of pods' bindings
+	exposed  sync.Map        // UUID -> nil, of exposed bindings
+	running  context.Context // of Start
+	leaving  leaving
 }
 
 // gatewayType is the type of the ports of gateway routers and of the ports that lead to them. gatewayChassis is their
@@ -87,6 +88,11 @@ func (s *Bindings) Redirect(remotes []string) {
 	if conn := s.conn.Load(); conn != nil {
 		conn.Redirect(remotes)
 	}
+	s.leaving.mu.Lock()
+	defer s.leaving.mu.Unlock()
+	if s.leaving.conn != nil {
+		s.leaving.conn.Redirect(remotes)
+	}
 }
 
 // Endpoints returns the present remotes.
@@ -102,7 +108,7 @@ func (s *Bindings) Start(ctx context.Context, systemID string) {
 	if s.conn.Load() != nil {
 		return
 	}
-	s.systemID = systemID
+	s.systemID, s.running = systemID, ctx
 	requested := ovsdb.OvsMap{GoMap: map[any]any{names.RequestedChassis: systemID}}
 	ofGateway := ovsdb.OvsMap{GoMap: map[any]any{gatewayChassis: systemID}}
 	conn := ovndb.NewConn(ovndb.Config{
@@ -128,8 +134,7 @@ func (s *Bindings) Start(ctx context.Context, systemID string) {
 			if e, ok := row.(*sbdb.ControllerEvent); ok && event != ovndb.RowRemoved {
 				s.reportDemand(e)
 			}
-			leaves := s.leavesOtherwise(row, event)
-			if table == sbdb.ChassisTable || table == sbdb.AddressSetTable || s.exposure(row, event) || leaves {
+			if table == sbdb.ChassisTable || table == sbdb.AddressSetTable || s.exposure(row, event) {
 				s.Changed()
 			}
 			if table == sbdb.PortBindingTable && event != ovndb.RowUpdated {
@@ -220,39 +225,6 @@ func isExposed(row model.Model) bool {
 	return ok && slices.ContainsFunc([]string{ovnexpr.HostPortsKey, ovnexpr.TranslatedKey, ovnexpr.RoutedKey}, func(key string) bool {
 		return binding.ExternalIDs[key] != ""
 	})
-}
-
-// leavesOtherwise reports whether a pod has another EgressIP than before this event.
-func (s *Bindings) leavesOtherwise(row model.Model, event ovndb.RowEvent) bool {
-	binding, ok := row.(*sbdb.PortBinding)
-	if !ok || !isPod(binding) {
-		return false
-	}
-	if event == ovndb.RowRemoved {
-		s.leaving.Delete(binding.UUID)
-		return false
-	}
-	before, known := s.leaving.Swap(binding.UUID, binding.ExternalIDs[ovnexpr.EgressKey])
-	return known && before != binding.ExternalIDs[ovnexpr.EgressKey]
-}
-
-// Leaving returns the addresses of the node's pods on the cluster network, with the EgressIP or Service with whose addresses their
-// packets leave, as in ovnexpr.EgressKey.
-func (s *Bindings) Leaving() map[netip.Addr]string {
-	conn := s.conn.Load()
-	if conn == nil {
-		return nil
-	}
-	found := map[netip.Addr]string{}
-	for _, b := range ovndb.Shared(conn, isPod) {
-		for _, text := range b.MAC {
-			port, _ := ovnexpr.ParsePortAddress(text) // the operator writes it
-			for _, address := range port.Addresses {
-				found[address] = b.ExternalIDs[ovnexpr.EgressKey]
-			}
-		}
-	}
-	return found
 }
 
 func isPod(b *sbdb.PortBinding) bool { return b.ExternalIDs["pod"] == "true" }

@@ -247,8 +247,13 @@ func StripService(s *corev1.Service) *corev1.Service {
 	kept := &corev1.Service{}
 	kept.Namespace, kept.Name, kept.UID, kept.ResourceVersion = s.Namespace, s.Name, s.UID, s.ResourceVersion
 	kept.CreationTimestamp = s.CreationTimestamp
-	if idle := s.Annotations[networkv1alpha1.IdleAnnotation]; idle != "" {
-		kept.Annotations = map[string]string{networkv1alpha1.IdleAnnotation: idle}
+	for _, key := range []string{networkv1alpha1.IdleAnnotation, networkv1alpha1.EgressSourceAnnotation} {
+		if value := s.Annotations[key]; value != "" {
+			if kept.Annotations == nil {
+				kept.Annotations = map[string]string{}
+			}
+			kept.Annotations[key] = value
+		}
 	}
 	kept.Spec = corev1.ServiceSpec{
 		Type: s.Spec.Type, ClusterIPs: s.Spec.ClusterIPs, ExternalIPs: s.Spec.ExternalIPs,

@@ -215,7 +215,7 @@ func (r *Gateway) Apply(
 		if found && err == nil && stage.Err == nil {
 			r.Health.done(familyNames(families(spec)))
 		}
-		r.addHostError(&stage, errors.Join(err, r.removeStale(ctx), r.endSources(ctx, status.Gateway)))
+		r.addHostError(&stage, errors.Join(err, r.removeStale(ctx), r.endSources(ctx, w.spec, status.Gateway)))
 		if err := r.addresses.CheckPorts(w.spec); err != nil && stage.Err == nil {
 			stage.Reason, stage.Err = networkv1alpha1.ReasonNoPortAddress, err
 		}

@@ -82,7 +82,7 @@ type Services struct {
 	mu     sync.Mutex
 	byName map[types.NamespacedName][]desired.Frontend // nil: not read yet
 	udp    map[types.NamespacedName]desired.Backends   // desired.UDPBackends of services that have some
-	vips   map[types.NamespacedName][]netip.Addr       // of load balancers
+	vips   map[types.NamespacedName]balancer           // of load balancers
 	place  desired.Place
 	// servers are the API servers, from the endpoints of their service.
 	servers []reserved.Destination
@@ -141,8 +141,9 @@ func (s *Services) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	put(s.byName, req.NamespacedName, frontends, len(frontends) > 0)
 	stale := desired.StaleBackends(s.udp[req.NamespacedName], udp)
 	put(s.udp, req.NamespacedName, udp, len(udp) > 0)
-	vips := balancersOf(service)
-	put(s.vips, req.NamespacedName, vips, len(vips) > 0)
+	vips := balancerOf(service)
+	leaves := s.vips[req.NamespacedName].leaves != vips.leaves
+	put(s.vips, req.NamespacedName, vips, len(vips.addresses) > 0)
 	s.mu.Unlock()
 	s.stale.keep(udp)
 	s.stale.add(stale)
@@ -153,7 +154,7 @@ func (s *Services) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		}
 	}
 	s.health.queue(req.NamespacedName, balance.NewestCause(endpoints), differs)
-	if differs || len(stale) > 0 {
+	if differs || leaves || len(stale) > 0 {
 		s.changed()
 	}
 	return ctrl.Result{}, s.check(req.NamespacedName, service, endpoints)
@@ -197,7 +198,7 @@ func (s *Services) read(ctx context.Context) error {
 		return fmt.Errorf("list services: %w", err)
 	}
 	all, allUDP := map[types.NamespacedName][]desired.Frontend{}, map[types.NamespacedName]desired.Backends{}
-	allVIPs := map[types.NamespacedName][]netip.Addr{}
+	allVIPs := map[types.NamespacedName]balancer{}
 	for i := range list.Items {
 		name := client.ObjectKeyFromObject(&list.Items[i])
 		frontends, udp, err := s.frontendsOf(ctx, name, &list.Items[i])
@@ -206,8 +207,8 @@ func (s *Services) read(ctx context.Context) error {
 		}
 		put(all, name, frontends, len(frontends) > 0)
 		put(allUDP, name, udp, len(udp) > 0)
-		vips := balancersOf(&list.Items[i])
-		put(allVIPs, name, vips, len(vips) > 0)
+		vips := balancerOf(&list.Items[i])
+		put(allVIPs, name, vips, len(vips.addresses) > 0)
 	}
 	servers, err := s.listServers(ctx)
 	if err != nil {
@@ -273,42 +274,54 @@ func (s *Services) frontendsOf(ctx context.Context, name types.NamespacedName, s
 	return frontends, desired.UDPBackends(parsed, place.Node.Name), nil
 }
 
-// balancersOf returns a service's addresses of load balancers. service is nil if it does not exist.
-func balancersOf(service *corev1.Service) (found []netip.Addr) {
+// balancer are a service's addresses of load balancers. leaves is whether the service requests that its pods leave with them.
+type balancer struct {
+	addresses []netip.Addr
+	leaves    bool
+}
+
+// balancerOf reads a service. It is nil if it does not exist.
+func balancerOf(service *corev1.Service) (b balancer) {
 	if service == nil {
-		return nil
+		return b
 	}
 	for _, ingress := range service.Status.LoadBalancer.Ingress {
 		if a, err := netip.ParseAddr(ingress.IP); err == nil { // else a host name
-			found = append(found, a)
+			b.addresses = append(b.addresses, a)
 		}
 	}
-	return found
+	requested, err := networkv1alpha1.ParseEgressSource(service.Annotations)
+	b.leaves = err == nil && requested && len(b.addresses) > 0
+	return b
 }
 
-// owners returns who has the addresses of load balancers and egress IPs, as in desired.Sources. EgressIPs have them on any node.
-func (s *Services) owners(ctx context.Context) (map[netip.Addr][]string, error) {
-	found := map[netip.Addr][]string{}
+// owners returns who has the addresses of load balancers and egress IPs, as in desired.Sources, and the names with pods that leave with
+// their addresses. EgressIPs have them on any node.
+func (s *Services) owners(ctx context.Context) (found map[netip.Addr][]string, leaving map[string]bool, err error) {
+	found, leaving = map[netip.Addr][]string{}, map[string]bool{}
 	var all networkv1alpha1.EgressIPList
 	if err := s.reader.List(ctx, &all); err != nil {
-		return nil, fmt.Errorf("list EgressIPs: %w", err)
+		return nil, nil, fmt.Errorf("list EgressIPs: %w", err)
 	}
 	for i := range all.Items {
+		leaving[all.Items[i].Name] = true
 		for _, a := range facts.GrantedEgressAddresses(&all.Items[i]) {
 			found[a] = append(found[a], all.Items[i].Name)
 		}
 	}
 	s.mu.Lock()
-	for name, addresses := range s.vips {
-		for _, a := range addresses {
-			found[a] = append(found[a], facts.EgressNameOf(name.Namespace, name.Name))
+	for key, b := range s.vips {
+		name := facts.EgressNameOf(key.Namespace, key.Name)
+		leaving[name] = b.leaves
+		for _, a := range b.addresses {
+			found[a] = append(found[a], name)
 		}
 	}
 	s.mu.Unlock()
 	for _, owners := range found {
 		slices.Sort(owners)
 	}
-	return found, nil
+	return found, leaving, nil
 }
 
 func (s *Services) isRead() bool {

@@ -19,23 +19,20 @@ import (
 // sources ends connections of pods whose source is not theirs any more. The gateway router's conntrack would go on to translate a
 // connection as it began. The entries are listed several times after a change, because ovn-controller changes the flows meanwhile.
 type sources struct {
-	pods    map[netip.Addr]string   // desired.Sources.Pods of the last reconciliation; nil: none yet
-	carried map[netip.Addr][]string // desired.Sources.Carried of the last reconciliation
-	next    times                   // of the lists; due is zero if none follows
-	entries []desired.Entry         // of the last list, not removed yet
+	// Of the last reconciliation: Leaving, Carried, and the pods of this node. local is nil before the first.
+	leaving desired.Leaving
+	carried map[netip.Addr][]string
+	local   map[netip.Addr]bool
+	next    times           // of the lists; due is zero if none follows
+	entries []desired.Entry // of the last list, not removed yet
 }
 
 // note takes the present state, and reports whether entries must be listed now.
-func (s *sources) note(now desired.Sources, at time.Time) bool {
-	carried, first := now.Carried(), s.pods == nil
-	moved := func(p netip.Addr) bool {
-		before, known := s.pods[p]
-		return known && before != now.Pods[p]
-	}
-	if first || !maps.EqualFunc(s.carried, carried, slices.Equal) || slices.ContainsFunc(slices.Collect(maps.Keys(now.Pods)), moved) {
+func (s *sources) note(leaving desired.Leaving, carried map[netip.Addr][]string, local map[netip.Addr]bool, at time.Time) bool {
+	if s.local == nil || !maps.EqualFunc(s.carried, carried, slices.Equal) || leaving.Changed(s.leaving, s.local) {
 		s.next = times{due: at}
 	}
-	s.pods, s.carried = now.Pods, carried
+	s.leaving, s.carried, s.local = leaving, carried, local
 	return len(s.entries) > 0 || !s.next.due.IsZero() && !at.Before(s.next.due)
 }
 
@@ -49,17 +46,25 @@ func (s *sources) listed(at time.Time) {
 	}
 }
 
-// endSources ends connections with a source that the pod does not have any more.
-func (r *Gateway) endSources(ctx context.Context, status *networkv1alpha1.NodeGatewayStatus) error {
+// endSources ends connections with a source that the pod does not have any more. It does nothing while the sets of pods are not read.
+func (r *Gateway) endSources(ctx context.Context, spec networkv1alpha1.NodeNetworkSpec, status *networkv1alpha1.NodeGatewayStatus) error {
 	if !r.Bindings.Connected() || r.outside.runDir == "" {
 		return nil
 	}
-	now, err := r.readSources(ctx, status)
+	owners, names, err := r.Services.owners(ctx)
 	if err != nil {
 		return err
 	}
+	now := desired.Sources{Pods: desired.Prefixes(spec.ClusterSubnets), Owners: owners, Own: r.addresses.Own, Inside: r.Bindings.Inside(),
+		Here: slices.Concat(slices.Collect(maps.Keys(r.outside.answered)), r.outside.carried), Links: linksOf(status)}
+	carried := now.Carried(names)
+	r.Bindings.FollowLeaving(leavingOf(carried, names))
+	var read bool
+	if now.Leaving, read = r.Bindings.Leaving(); !read {
+		return nil
+	}
 	s := &r.outside.sources
-	if s.note(now, time.Now()) {
+	if s.note(now.Leaving, carried, r.Bindings.LocalPods(), time.Now()) {
 		if err := r.outside.endSources(ctx, r.datapath(), now, r.routerZones()); err != nil {
 			return fmt.Errorf("connections of pods may keep a source that is not theirs any more: %w", err)
 		}
@@ -71,6 +76,36 @@ func (r *Gateway) endSources(ctx context.Context, status *networkv1alpha1.NodeGa
 		r.After(max(time.Millisecond, time.Until(s.next.due)))
 	}
 	return nil
+}
+
+// leavingOf returns the owners of carried addresses that are among names, sorted.
+func leavingOf(carried map[netip.Addr][]string, names map[string]bool) (found []string) {
+	for _, owners := range carried {
+		for _, name := range owners {
+			if names[name] {
+				found = append(found, name)
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// linksOf returns the networks of the host's links that lead outside.
+func linksOf(status *networkv1alpha1.NodeGatewayStatus) (networks []netip.Prefix) {
+	if status == nil {
+		return nil
+	}
+	texts := slices.Clone(status.Addresses)
+	for _, l := range status.FurtherLinks {
+		texts = append(texts, l.Addresses...)
+	}
+	for _, text := range texts {
+		if p, err := text.Prefix(); err == nil {
+			networks = append(networks, p.Masked())
+		}
+	}
+	return networks
 }
 
 // endSources lists the entries of the zones, unless some of the last list remain, and removes what the sources refuse.
@@ -94,25 +129,6 @@ func (o *outside) endSources(ctx context.Context, datapath string, now desired.S
 		s.entries, err = removeSome(ctx, conn, datapath, s.entries)
 		return err
 	})
-}
-
-// readSources reads whose addresses the sources of packets are.
-func (r *Gateway) readSources(ctx context.Context, status *networkv1alpha1.NodeGatewayStatus) (desired.Sources, error) {
-	owners, err := r.Services.owners(ctx)
-	s := desired.Sources{Pods: r.Bindings.Leaving(), Owners: owners, Own: r.addresses.Own, Inside: r.Bindings.Inside(),
-		Here: slices.Concat(slices.Collect(maps.Keys(r.outside.answered)), r.outside.carried)}
-	if status != nil {
-		links := slices.Clone(status.Addresses)
-		for _, l := range status.FurtherLinks {
-			links = append(links, l.Addresses...)
-		}
-		for _, text := range links {
-			if p, err := text.Prefix(); err == nil {
-				s.Links = append(s.Links, p.Masked())
-			}
-		}
-	}
-	return s, err
 }
 
 // routerZones returns the conntrack zones in which the node's gateway routers translate sources. ovn-controller chooses them.

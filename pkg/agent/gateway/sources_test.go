@@ -11,14 +11,18 @@ import (
 )
 
 // Entries are listed at the start, after a pod's EgressIP or what the node carries has changed, and once after each gap. A new pod lists
-// nothing.
+// nothing, and neither does a pod of another node that comes to the EgressIP.
 func TestSourcesAreListedSeveralTimes(t *testing.T) {
-	pod, address := netip.MustParseAddr("10.244.0.9"), netip.MustParseAddr("172.18.0.100")
+	pod, fresh, remote, address := netip.MustParseAddr("10.244.0.9"), netip.MustParseAddr("10.244.0.10"), netip.MustParseAddr("10.244.7.7"),
+		netip.MustParseAddr("172.18.0.100")
 	now := time.Now()
 	var s sources
-	lists := func(state desired.Sources) (count int) {
+	var leaving desired.Leaving
+	var carried map[netip.Addr][]string
+	local := map[netip.Addr]bool{pod: true}
+	lists := func() (count int) {
 		for range 100 {
-			if s.note(state, now) {
+			if s.note(leaving, carried, local, now) {
 				count++
 				s.listed(now)
 			}
@@ -26,8 +30,14 @@ func TestSourcesAreListedSeveralTimes(t *testing.T) {
 		}
 		return count
 	}
+	of := func(name string, pods ...netip.Addr) desired.Leaving {
+		set := map[netip.Addr]bool{}
+		for _, p := range pods {
+			set[p] = true
+		}
+		return desired.Leaving{{EgressIP: name, Family: "IPv4"}: set}
+	}
 	want := 1 + len(staleGaps())
-	state := desired.Sources{Pods: map[netip.Addr]string{pod: "a"}, Owners: map[netip.Addr][]string{address: {"a"}}}
 	for _, step := range []struct {
 		name   string
 		change func()
@@ -35,16 +45,17 @@ func TestSourcesAreListedSeveralTimes(t *testing.T) {
 	}{
 		{"the start", func() {}, want},
 		{"nothing", func() {}, 0},
-		{"a new pod", func() { state.Pods = map[netip.Addr]string{pod: "a", pod.Next(): "a"} }, 0},
-		{"a pod's end", func() { state.Pods = map[netip.Addr]string{pod: "a"} }, 0},
-		{"an address comes", func() { state.Here = []netip.Addr{address} }, want},
-		{"an address without an owner comes", func() { state.Here = []netip.Addr{address, pod} }, 0},
-		{"another owner", func() { state.Owners = map[netip.Addr][]string{address: {"b"}} }, want},
-		{"a pod's other EgressIP", func() { state.Pods = map[netip.Addr]string{pod: "b"} }, want},
-		{"an address goes", func() { state.Here = nil }, want},
+		{"an address comes", func() { carried = map[netip.Addr][]string{address: {"a"}} }, want},
+		{"a pod of another node", func() { leaving = of("a", remote) }, 0},
+		{"a pod of this node gets it", func() { leaving = of("a", remote, pod) }, want},
+		{"the set is read again", func() { leaving = of("a", remote, pod) }, 0},
+		{"a new pod", func() { leaving, local = of("a", remote, pod, fresh), map[netip.Addr]bool{pod: true, fresh: true} }, 0},
+		{"a pod of another node loses it", func() { leaving = of("a", pod, fresh) }, want},
+		{"another EgressIP", func() { leaving, carried = of("b", pod, fresh), map[netip.Addr][]string{address: {"b"}} }, want},
+		{"an address goes", func() { carried = nil }, want},
 	} {
 		step.change()
-		if got := lists(state); got != step.want {
+		if got := lists(); got != step.want {
 			t.Errorf("%s: %d lists, want %d", step.name, got, step.want)
 		}
 	}
@@ -67,9 +78,10 @@ func TestRefusedEntriesAreRemoved(t *testing.T) {
 		return "", ""
 	})
 	state := desired.Sources{
-		Pods:   map[netip.Addr]string{netip.MustParseAddr("10.244.0.9"): "", netip.MustParseAddr("10.244.0.10"): "a"},
-		Owners: map[netip.Addr][]string{netip.MustParseAddr("172.18.0.100"): {"a"}},
-		Here:   []netip.Addr{netip.MustParseAddr("172.18.0.100")}, Own: []netip.Addr{netip.MustParseAddr("172.18.0.11")},
+		Pods:    []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")},
+		Leaving: desired.Leaving{{EgressIP: "a", Family: "IPv4"}: {netip.MustParseAddr("10.244.0.10"): true}},
+		Owners:  map[netip.Addr][]string{netip.MustParseAddr("172.18.0.100"): {"a"}},
+		Here:    []netip.Addr{netip.MustParseAddr("172.18.0.100")}, Own: []netip.Addr{netip.MustParseAddr("172.18.0.11")},
 	}
 	if err := v.gateway.outside.endSources(t.Context(), "netdev@ovs-netdev", state, []string{"9"}); err != nil {
 		t.Fatal(err)

@@ -51,7 +51,8 @@ type pod struct {
 	name, uid, revision, shape, image, node, northd string
 	settings                                        string // their digest
 	ready, ending                                   bool
-	members                                         bool      // it belongs to clustered databases
+	members                                         bool // it belongs to clustered databases
+	created                                         time.Time
 	since                                           time.Time // creation, last change of readiness, or deletion
 	trouble                                         string    // kubelet's reason why it does not run; empty without one
 	restarts                                        int       // sum over its containers
@@ -101,6 +102,7 @@ func newView(f Facts) view {
 			if c := meta.FindStatusCondition(n.network.Status.Conditions, networkv1alpha1.ConditionReady); c != nil {
 				n.ready, n.trouble, n.since = c.Status == "True", c.Message, c.LastTransitionTime.Time
 			}
+			n.addGateway()
 		}
 		// Keep a node that was lost during its upgrade, because the upgrade may be the cause.
 		if n.lost.IsZero() || !v.untouched(&n) && !v.proven(&n) {
@@ -109,6 +111,15 @@ func newView(f Facts) view {
 	}
 	slices.SortFunc(v.nodes, func(a, b node) int { return cmp.Compare(a.name, b.name) })
 	return v
+}
+
+// addGateway counts a node as not ready whose gateway failed after its agent's pod was created: pods can be attached, and nothing keeps the
+// way outside. A gateway that had failed before is not the pod's fault.
+func (n *node) addGateway() {
+	c := meta.FindStatusCondition(n.network.Status.Conditions, networkv1alpha1.ConditionGatewayReady)
+	if n.ready && c != nil && c.Status == metav1.ConditionFalse && c.LastTransitionTime.After(n.pods[render.Agents].created) {
+		n.ready, n.trouble, n.since = false, c.Type+": "+c.Message, c.LastTransitionTime.Time
+	}
 }
 
 // add indexes a pod. Of a workload's pods on a node it keeps the latest, and prefers pods that are not terminating.
@@ -150,8 +161,9 @@ func podOf(p *corev1.Pod) pod {
 		revision: p.Annotations[render.AnnotationRevision], shape: p.Annotations[render.AnnotationShape],
 		settings: p.Annotations[render.AnnotationSettings],
 		northd:   p.Annotations[render.AnnotationNorthd], members: p.Annotations[render.AnnotationMembers] != "",
-		since:  p.CreationTimestamp.Time,
-		ending: p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded,
+		created: p.CreationTimestamp.Time,
+		since:   p.CreationTimestamp.Time,
+		ending:  p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded,
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady {

@@ -186,6 +186,39 @@ func TestWhatDoesNotBecomeReady(t *testing.T) {
 	}
 }
 
+// A gateway that fails after its node's agent was replaced stops the rollout at that node. A failure from before does not.
+func TestAGatewayThatFailsStopsTheRollout(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		w := newWorld(t, v1, "n1", "n2")
+		w.settle()
+		fail := func() {
+			w.nets[0].Status.Conditions = append(w.nets[0].Status.Conditions, metav1.Condition{Type: networkv1alpha1.ConditionGatewayReady,
+				Status: metav1.ConditionFalse, Message: "no flows", LastTransitionTime: metav1.NewTime(w.now)})
+		}
+		if before {
+			fail()
+		}
+		w.now = w.now.Add(time.Minute)
+		w.wanted = v2
+		w.broken["n1 "+v2.image()] = !before // its agent cannot probe until its gateway has failed
+		w.settle()
+		if before {
+			w.expect(networkv1alpha1.RolloutComplete)
+			continue
+		}
+		w.now = w.now.Add(time.Second)
+		fail()
+		w.broken = map[string]bool{}
+		w.settle()
+		w.now = w.now.Add(6 * time.Minute)
+		w.settle()
+		s := w.expect(networkv1alpha1.RolloutStopped)
+		if s.Object != "Node/n1" || !strings.Contains(s.Message, "GatewayReady: no flows") || strings.Contains(w.replaced(), "n2") {
+			t.Errorf("%+v, replaced %s", s, w.replaced())
+		}
+	}
+}
+
 // Answers from before a pod of the node or the databases was replaced do not count, whatever they contain.
 func TestEarlierAnswersDoNotCount(t *testing.T) {
 	w := newWorld(t, v1, "n1", "n2")

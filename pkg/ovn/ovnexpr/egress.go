@@ -52,7 +52,3 @@ func ToMAC(mac net.HardwareAddr) string { return "eth.dst == " + mac.String() + 
 
 // Marked matches packets that have a mark.
 func Marked(mark string) string { return "pkt.mark == " + mark }
-
-// EgressKey is the external_ids key of a pod's port that names the EgressIP, or "service/namespace/name", with whose addresses the pod's
-// packets leave. northd copies it to the southbound database, where the pod's node reads it.
-const EgressKey = "weft.dev/egress"

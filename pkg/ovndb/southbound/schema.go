@@ -18,3 +18,9 @@ func Schema() ovndb.Schema {
 	model, err := sbdb.FullDatabaseModel()
 	return ovndb.NewSchema(model, err, tables)
 }
+
+// AddressSets describes the address sets alone.
+func AddressSets() ovndb.Schema {
+	model, err := sbdb.FullDatabaseModel()
+	return ovndb.NewSchema(model, err, map[string]ovndb.Table{sbdb.AddressSetTable: {Foreign: true}})
+}
