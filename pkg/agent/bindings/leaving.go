@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -49,14 +51,42 @@ func (s *Bindings) FollowLeaving(egressIPs []string) {
 		}
 	}
 	l.conn = ovndb.NewConn(ovndb.Config{
-		Schema: sbschema.AddressSets(), Endpoints: s.Endpoints(), TLS: s.TLS, Observer: s.Observer, Log: s.Log,
+		Schema: sbschema.AddressSets(), Endpoints: s.Endpoints(), TLS: s.TLS, Log: s.Log.WithName("leaving"),
 		Where:     map[string][]ovsdb.Condition{sbdb.AddressSetTable: sets},
 		OnConnect: func(bool) { s.Changed() },
-		OnRow:     func(string, model.Model, ovndb.RowEvent) { s.Changed() },
+		OnRow:     s.joined(),
 	})
 	var ctx context.Context
 	ctx, l.end = context.WithCancel(s.running)
 	go func(conn *ovndb.Conn) { _ = conn.Run(ctx) }(l.conn) // without a fence, Run ends only with ctx
+}
+
+// joinDelay is how late Changed is called for pods that only came to an EgressIP. Many start at once, and new ones have no connections.
+const joinDelay = time.Second
+
+// joined returns a function that calls Changed when a set has changed: at once if addresses may have gone, and late if it only grew. The
+// function runs in the event loop of one connection.
+func (s *Bindings) joined() func(string, model.Model, ovndb.RowEvent) {
+	sizes, waits := map[string]int{}, &atomic.Bool{}
+	return func(_ string, row model.Model, event ovndb.RowEvent) {
+		set, ok := row.(*sbdb.AddressSet)
+		if !ok {
+			return
+		}
+		before := sizes[set.Name]
+		sizes[set.Name] = len(set.Addresses)
+		if event == ovndb.RowRemoved {
+			delete(sizes, set.Name)
+		}
+		if event != ovndb.RowUpdated || len(set.Addresses) <= before {
+			s.Changed()
+		} else if !waits.Swap(true) {
+			time.AfterFunc(joinDelay, func() {
+				waits.Store(false)
+				s.Changed()
+			})
+		}
+	}
 }
 
 // Leaving returns the addresses of the pods of the EgressIPs of FollowLeaving. A map of addresses is the same while it does not change.

@@ -113,8 +113,8 @@ func newView(f Facts) view {
 	return v
 }
 
-// addGateway counts a node as not ready whose gateway failed after its agent's pod was created: pods can be attached, and nothing keeps the
-// way outside. A gateway that had failed before is not the pod's fault.
+// addGateway counts a node as not ready whose gateway failed after its agent's pod was created: pods can be attached, and nothing keeps
+// the way outside. A gateway that had failed before is not the pod's fault.
 func (n *node) addGateway() {
 	c := meta.FindStatusCondition(n.network.Status.Conditions, networkv1alpha1.ConditionGatewayReady)
 	if n.ready && c != nil && c.Status == metav1.ConditionFalse && c.LastTransitionTime.After(n.pods[render.Agents].created) {
