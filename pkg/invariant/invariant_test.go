@@ -319,6 +319,8 @@ var violations = []violation{
 			w.LoadBalancerPools = append(w.LoadBalancerPools, pool)
 			router := names.GatewayRouter("n2")
 			w.put(&nbdb.LogicalRouter{UUID: unit.UUID(nbdb.LogicalRouterTable, router), Name: router, ExternalIDs: owned()})
+			set := names.RouterAddresses("n2", "IPv4")
+			w.put(&nbdb.AddressSet{UUID: unit.UUID(nbdb.AddressSetTable, set), Name: set, ExternalIDs: owned()})
 			w.add(topology.LoadBalancerPoolUnit(facts.LoadBalancerPool{Name: "edge",
 				Announced: []facts.AnnouncedAddress{{Address: netip.MustParseAddr("192.0.2.8"), Node: "n2"}}}))
 		}},

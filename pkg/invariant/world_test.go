@@ -349,6 +349,9 @@ func (w *world) addEgressIP() {
 	router := names.GatewayRouter("n1")
 	w.put(&nbdb.LogicalRouter{UUID: unit.UUID(nbdb.LogicalRouterTable, router), Name: router,
 		ExternalIDs: map[string]string{unit.OwnerKey: string(topology.GatewayKey("n1"))}})
+	set := names.RouterAddresses("n1", "IPv4")
+	w.put(&nbdb.AddressSet{UUID: unit.UUID(nbdb.AddressSetTable, set), Name: set,
+		ExternalIDs: map[string]string{unit.OwnerKey: string(topology.GatewayKey("n1"))}})
 	join, err := w.nodeNetwork("n1").Spec.JoinAddresses[0].Prefix()
 	if err != nil {
 		w.Fatal(err)

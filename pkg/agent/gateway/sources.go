@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -65,7 +66,12 @@ func (r *Gateway) endSources(ctx context.Context, spec networkv1alpha1.NodeNetwo
 	}
 	s := &r.outside.sources
 	if s.note(now.Leaving, carried, r.Bindings.LocalPods(), time.Now()) {
-		if err := r.outside.endSources(ctx, r.datapath(), now, r.routerZones()); err != nil {
+		err := r.outside.endSources(ctx, r.datapath(), now, r.routerZones())
+		if errors.Is(err, errAway) { // other parts say so, and no packet leaves meanwhile
+			r.After(hostRetry)
+			return nil
+		}
+		if err != nil {
 			return fmt.Errorf("connections of pods may keep a source that is not theirs any more: %w", err)
 		}
 	}

@@ -132,17 +132,20 @@ func (r *Gateway) datapath() string {
 	return "system@ovs-system"
 }
 
+// errAway is the error of a control socket that nothing answers.
+var errAway = errors.New("ovs-vswitchd does not answer")
+
 // onSwitch calls do with a connection to ovs-vswitchd's control socket.
 func (o *outside) onSwitch(ctx context.Context, do func(context.Context, *unixctl.Conn) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, staleTimeout)
 	defer cancel()
 	socket, err := unixctl.Socket(o.runDir, "ovs-vswitchd")
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errAway, err)
 	}
 	conn, err := unixctl.Dial(ctx, socket)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errAway, err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	return do(ctx, conn)

@@ -18,9 +18,7 @@ func TestKrewManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	filled := strings.ReplaceAll(string(text), "VERSION", "v1.2.3")
-	for _, arch := range []string{"amd64", "arm64"} {
-		filled = strings.ReplaceAll(filled, "SHA256_"+arch, strings.Repeat("a", 64))
-	}
+	filled = regexp.MustCompile("SHA256_[a-z]+_[a-z0-9]+").ReplaceAllString(filled, strings.Repeat("a", 64))
 	var manifest struct {
 		APIVersion, Kind string
 		Metadata         struct{ Name string }
@@ -41,13 +39,17 @@ func TestKrewManifest(t *testing.T) {
 		spec.ShortDescription == "" || len(spec.ShortDescription) > 50 || !strings.HasPrefix(spec.Homepage, "https://") {
 		t.Errorf("%+v", manifest)
 	}
-	if len(spec.Platforms) != 2 {
-		t.Errorf("%d platforms, want those of make plugin", len(spec.Platforms))
+	if len(spec.Platforms) != 6 {
+		t.Errorf("%d platforms, want those of make release", len(spec.Platforms))
 	}
 	for _, p := range spec.Platforms {
 		of := p.Selector.MatchLabels
-		want := fmt.Sprintf("%s/releases/download/v1.2.3/kubectl-weft_%s_%s.tar.gz", spec.Homepage, of.OS, of.Arch)
-		if p.URI != want || p.Bin != "kubectl-weft" || !regexp.MustCompile("^[0-9a-f]{64}$").MatchString(p.SHA256) {
+		archive, program := ".tar.gz", "kubectl-weft"
+		if of.OS == "windows" {
+			archive, program = ".zip", "kubectl-weft.exe"
+		}
+		want := fmt.Sprintf("%s/releases/download/v1.2.3/kubectl-weft_%s_%s%s", spec.Homepage, of.OS, of.Arch, archive)
+		if p.URI != want || p.Bin != program || !regexp.MustCompile("^[0-9a-f]{64}$").MatchString(p.SHA256) {
 			t.Errorf("%+v, want the archive %s", p, want)
 		}
 	}
