@@ -57,7 +57,7 @@ func (r *Gateway) endSources(ctx context.Context, spec networkv1alpha1.NodeNetwo
 		return err
 	}
 	now := desired.Sources{Pods: desired.Prefixes(spec.ClusterSubnets), Owners: owners, Own: r.addresses.Own, Inside: r.Bindings.Inside(),
-		Here: slices.Concat(slices.Collect(maps.Keys(r.outside.answered)), r.outside.carried), Links: linksOf(status)}
+		Here: r.translatesTo(), Links: linksOf(status)}
 	carried := now.Carried(names)
 	r.Bindings.FollowLeaving(leavingOf(carried, names))
 	var read bool
@@ -82,6 +82,11 @@ func (r *Gateway) endSources(ctx context.Context, spec networkv1alpha1.NodeNetwo
 		r.After(max(time.Millisecond, time.Until(s.next.due)))
 	}
 	return nil
+}
+
+// translatesTo returns the addresses to which the node's gateway router translates.
+func (r *Gateway) translatesTo() []netip.Addr {
+	return slices.Concat(slices.Collect(maps.Keys(r.outside.answered)), r.outside.carried, desired.Translated(r.outside.bindings))
 }
 
 // leavingOf returns the owners of carried addresses that are among names, sorted.
