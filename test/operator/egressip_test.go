@@ -152,7 +152,7 @@ func TestEgressIPMovesInOneTransaction(t *testing.T) {
 		t.Errorf("a move took %d transactions", n)
 	}
 	moved := differences(rows, w.selectRows())
-	if len(moved) != 6 || !strings.Contains(strings.Join(moved, "\n"), "remove Logical_Router GR_n1 nat") {
+	if len(moved) != 8 || !strings.Contains(strings.Join(moved, "\n"), "remove Logical_Router GR_n1 nat") {
 		t.Errorf("a move changed %d elements: %s", len(moved), strings.Join(moved, "\n"))
 	}
 	w.mayCarry(true, "n1") // the address does not move back
