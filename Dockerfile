@@ -12,8 +12,8 @@ RUN go build -trimpath -ldflags "-s -w -X github.com/weft-network/weft/pkg/proce
 
 # The agent executes ovs-ofctl and nft. weft-ovn executes the servers of OVN and Open vSwitch.
 FROM debian:trixie-slim
-COPY config/image/packages /tmp/packages
-RUN apt-get update && apt-get install -y --no-install-recommends $(cat /tmp/packages) && rm -rf /var/lib/apt/lists/* /tmp/packages \
+COPY config/image/packages /packages
+RUN apt-get update && apt-get install -y --no-install-recommends $(cat /packages) && rm -rf /var/lib/apt/lists/* /packages \
  && ln -s ../lib/ipsec/charon /usr/sbin/charon
 COPY --from=build /out/weft /out/weft-agent /out/weft-ovn /out/weft-capture /usr/bin/
 COPY --from=build /out/cni/ /opt/weft/cni/

@@ -42,7 +42,7 @@ func TestARelease(t *testing.T) {
 	for _, argv := range [][]string{{"/usr/bin/weft", "--help"}, {"/usr/bin/weft-agent", "--help"}, {"/usr/sbin/nft", "--version"},
 		{"/usr/sbin/ovs-vswitchd", "--version"}, {"/usr/sbin/ovsdb-server", "--version"}, {"/usr/bin/ovn-northd", "--version"},
 		{"/usr/bin/ovn-controller", "--version"}, {"/usr/bin/ovs-ofctl", "--version"}, {"/usr/bin/ovn-nbctl", "--version"},
-		{"/usr/bin/ovn-trace", "--version"}, {"/usr/sbin/charon", "--version"}, {"/usr/sbin/swanctl", "--version"},
+		{"/usr/bin/ovn-trace", "--version"}, {"/usr/sbin/charon", "--version"},
 		{"/bin/sh", "-c", "ls /etc/os-release && id root"}} {
 		cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 		cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/sbin:/usr/bin"}

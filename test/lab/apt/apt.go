@@ -18,7 +18,7 @@ type Apt struct {
 	dir string // state, lists and downloaded packages
 }
 
-// Source is an archive of packages: "http://deb.debian.org/debian", "trixie".
+// Source is an archive of packages: the URI of a mirror, and a suite such as "trixie".
 type Source struct{ URI, Suite string }
 
 // New prepares the state folder for an architecture of Debian ("arm64"; empty: the machine's). The empty status file makes apt download
