@@ -70,6 +70,12 @@ var platforms = []struct{ system, architecture string }{
 	{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }
 
+// packed is a file of this machine in an archive.
+type packed struct {
+	to, from string
+	mode     int64
+}
+
 // writePlugins writes the archives of kubectl-weft, and the manifest for krew.
 func (r *Release) writePlugins(ctx context.Context, work string) error {
 	manifest, err := os.ReadFile(filepath.Join(r.Source, "config", "krew", "weft.yaml"))
@@ -78,35 +84,25 @@ func (r *Release) writePlugins(ctx context.Context, work string) error {
 	}
 	text := strings.ReplaceAll(string(manifest), "VERSION", r.Version)
 	for _, p := range platforms {
-		archive := fmt.Sprintf("kubectl-weft_%s_%s.tar.gz", p.system, p.architecture)
-		files := map[string]string{"LICENSE": "LICENSE", "kubectl_complete-weft": "config/krew/kubectl_complete-weft"}
-		program := "kubectl-weft"
+		archive, program := fmt.Sprintf("kubectl-weft_%s_%s.tar.gz", p.system, p.architecture), "kubectl-weft"
 		if p.system == "windows" {
 			archive, program = strings.Replace(archive, ".tar.gz", ".zip", 1), "kubectl-weft.exe"
-			delete(files, "kubectl_complete-weft")
 		}
 		built := filepath.Join(work, p.system+"_"+p.architecture, program)
 		if err := r.build(ctx, module+"/cmd/kubectl-weft", built, p.system, p.architecture); err != nil {
 			return err
 		}
-		tree := Tree{}
-		for to, from := range map[string]string{program: built, "LICENSE": filepath.Join(r.Source, files["LICENSE"])} {
-			body, err := os.ReadFile(from)
-			if err != nil {
-				return err
-			}
-			mode := int64(0o644)
-			if to == program {
-				mode = 0o755
-			}
-			tree.addFile(to, mode, body, "")
+		files := []packed{{program, built, 0o755}, {"LICENSE", filepath.Join(r.Source, "LICENSE"), 0o644}}
+		if p.system != "windows" { // a script
+			files = append(files, packed{"kubectl_complete-weft", filepath.Join(r.Source, "config", "krew", "kubectl_complete-weft"), 0o755})
 		}
-		if from, ok := files["kubectl_complete-weft"]; ok {
-			body, err := os.ReadFile(filepath.Join(r.Source, from))
+		tree := Tree{}
+		for _, f := range files {
+			body, err := os.ReadFile(f.from)
 			if err != nil {
 				return err
 			}
-			tree.addFile("kubectl_complete-weft", 0o755, body, "")
+			tree.addFile(f.to, f.mode, body, "")
 		}
 		sum, err := r.writeArchive(tree, archive)
 		if err != nil {
