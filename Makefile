@@ -233,16 +233,19 @@ build: ## Build the programs into bin/
 
 .PHONY: release
 release: ## Make a release in _out/release as root on Debian (VERSION=v1.2.3 IMAGE=registry.example/weft; KEY=file signs it); see docs/user/release.md
-	rm -rf _out/release
 	$(RELEASE) make -source $(CURDIR) -out $(CURDIR)/_out/release -cache $(WEFT_CACHE)/release -version '$(VERSION)' -image '$(IMAGE)'
 	$(if $(KEY),$(RELEASE) sign -out $(CURDIR)/_out/release -key $(abspath $(KEY)))
+
+.PHONY: lab-release
+lab-release: ## Make a release of the source in _out/lab-release, for this machine's architecture, whose image clusters can pull; see test/lab/README.md
+	$(RELEASE) make -plugins=false -architectures $(shell go env GOARCH) -source $(CURDIR) -out $(CURDIR)/_out/lab-release -cache $(WEFT_CACHE)/release -version v0.0.0-lab -image registry.example/weft
 
 .PHONY: push
 push: ## Push the image of _out/release to the registry of its manifests, or TO=another.example/weft
 	$(RELEASE) push -out $(CURDIR)/_out/release $(if $(TO),-to '$(TO)')
 
 .PHONY: check-release
-check-release: ## Make a release twice, which must be equal to the byte, and start the image's programs
+check-release: ## Make a release twice, which must be equal to the byte, and start the image's programs, those for another architecture in an emulator
 	cd test/release && go test -count=1 -timeout 60m -tags release -v .
 
 .PHONY: image

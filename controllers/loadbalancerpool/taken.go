@@ -19,18 +19,18 @@ import (
 	"github.com/weft-network/weft/pkg/facts"
 )
 
-// taken lists the addresses in other use: by older pools, IPPools, EgressIPs, nodes, routers, API servers, and the networks
-// of the cluster.
+// taken lists the addresses in other use: in the networks of the cluster, of nodes, routers and API servers, of older pools, IPPools and
+// EgressIPs. The first is reported, so objects that may themselves be refused come last.
 func (r *Pools) taken(
 	ctx context.Context, pool *networkv1alpha1.LoadBalancerPool, read lbpool.Pool,
 ) (all []lbpool.Taken, err error) {
 	for _, list := range []func() ([]lbpool.Taken, error){
 		func() ([]lbpool.Taken, error) { return r.takenByCluster(ctx) },
+		func() ([]lbpool.Taken, error) { return r.takenByNodes(ctx, read) },
+		func() ([]lbpool.Taken, error) { return r.takenByServers(ctx) },
 		func() ([]lbpool.Taken, error) { return r.takenByPools(ctx, pool) },
 		func() ([]lbpool.Taken, error) { return r.takenByIPPools(ctx, pool) },
 		func() ([]lbpool.Taken, error) { return r.takenByEgressIPs(ctx, pool) },
-		func() ([]lbpool.Taken, error) { return r.takenByNodes(ctx, read) },
-		func() ([]lbpool.Taken, error) { return r.takenByServers(ctx) },
 	} {
 		found, err := list()
 		if err != nil {

@@ -41,14 +41,33 @@ func (r *Reconciler) turnBy(ctx context.Context, reader client.Reader, nn *netwo
 	return facts.Move(nn, list.Items, maxMoving), nil
 }
 
-// gatewayInTurn returns the gateway that the node's spec gets. A change is permitted only after a read past the cache, as in turn.
+// gatewayInTurn returns the gateway that the node's spec gets. A change is permitted only after a read past the cache, as in turn. The
+// node counts as waiting from before the first read, so that movers has it whatever changes from then on.
 func (r *Reconciler) gatewayInTurn(ctx context.Context, node *corev1.Node, nn *networkv1alpha1.NodeNetwork,
 	wanted networkv1alpha1.NodeGateway, maxMoving int32) (networkv1alpha1.NodeGateway, error) {
+	r.waitForGateway(node.Name, len(facts.GatewayChange(nn.Spec.Gateway, wanted)) > 0)
 	next, err := r.gatewayBy(ctx, r.Client, node, nn, wanted, maxMoving)
-	if err != nil || len(facts.GatewayChange(next, nn.Spec.Gateway)) == 0 || !next.Unconfirmed || r.Live == nil {
-		return next, err
+	if err == nil && len(facts.GatewayChange(next, nn.Spec.Gateway)) > 0 && next.Unconfirmed && r.Live != nil {
+		next, err = r.gatewayBy(ctx, r.Live, node, nn, wanted, maxMoving)
 	}
-	return r.gatewayBy(ctx, r.Live, node, nn, wanted, maxMoving)
+	if err == nil && len(facts.GatewayChange(next, wanted)) == 0 {
+		r.waitForGateway(node.Name, false)
+	}
+	return next, err
+}
+
+// waitForGateway records whether a node waits for its turn to get a changed gateway.
+func (r *Reconciler) waitForGateway(node string, waits bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !waits {
+		delete(r.waitingForGateway, node)
+		return
+	}
+	if r.waitingForGateway == nil {
+		r.waitingForGateway = map[string]bool{}
+	}
+	r.waitingForGateway[node] = true
 }
 
 func (r *Reconciler) gatewayBy(ctx context.Context, reader client.Reader, node *corev1.Node, nn *networkv1alpha1.NodeNetwork,
@@ -67,15 +86,7 @@ func (r *Reconciler) gatewayBy(ctx context.Context, reader client.Reader, node *
 			other.Spec.Gateway, other.Generation = written.Gateway, other.Generation+1 // may not be in the cache yet
 		}
 	}
-	next := facts.NextGateway(nn, wanted, !facts.IsSilent(node), list.Items, maxMoving)
-	delete(r.waitingForGateway, node.Name)
-	if len(facts.GatewayChange(next, wanted)) > 0 {
-		if r.waitingForGateway == nil {
-			r.waitingForGateway = map[string]bool{}
-		}
-		r.waitingForGateway[node.Name] = true
-	}
-	return next, nil
+	return facts.NextGateway(nn, wanted, !facts.IsSilent(node), list.Items, maxMoving), nil
 }
 
 // movers returns the nodes that wait for their turn to move, or to get a changed gateway.

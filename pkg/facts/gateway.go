@@ -18,7 +18,9 @@ import (
 // Gateway holds the facts for topology.GatewayUnit.
 type Gateway struct {
 	Node Node
-	Mode networkv1alpha1.GatewayMode
+	// TopologyZone is the zone of the node for hints of EndpointSlices.
+	TopologyZone string
+	Mode         networkv1alpha1.GatewayMode
 	// Bridge is the node's Open vSwitch bridge that leads outside. MAC and Addresses, with the length of their
 	// subnets, belong to the gateway router there. They are set in Shared mode only, except that Addresses are the
 	// node's own in Local mode.
@@ -102,11 +104,11 @@ func ParseGateway(nn *networkv1alpha1.NodeNetwork, node *corev1.Node) (Gateway, 
 	facts, err := ParseNodeNetwork(nn)
 	status := nn.Status.Gateway
 	if err != nil || status == nil {
-		g := Gateway{Node: facts, HostAddresses: hostAddresses(node, nil, "")}
+		g := Gateway{Node: facts, TopologyZone: node.Labels[corev1.LabelTopologyZone], HostAddresses: hostAddresses(node, nil, "")}
 		g.setPorts(nn, node)
 		return g, err
 	}
-	g := Gateway{Node: facts, Mode: status.Mode, Bridge: status.Bridge,
+	g := Gateway{Node: facts, TopologyZone: node.Labels[corev1.LabelTopologyZone], Mode: status.Mode, Bridge: status.Bridge,
 		SNAT: cmp.Or(status.SNAT, nn.Spec.Gateway.SNAT) != networkv1alpha1.SNATNone, MTU: int(nn.Spec.MTU),
 		Alone: alone(status), Carries: carries(node),
 		Answers: status.Mode == networkv1alpha1.GatewayLocal && status.AnswersForAddresses}

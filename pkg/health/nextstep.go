@@ -171,12 +171,13 @@ var nextSteps = map[string]string{
 		"message names the owner or the MAC, whose host may also release the address",
 	networkv1alpha1.ReasonProbing:          "none, unless it stays: see whether the agents of the nodes with spec.probeAddresses run",
 	networkv1alpha1.ReasonNodesUnreachable: "find out why the nodes that carry the addresses do not respond: kubectl get nodes",
-	networkv1alpha1.ReasonNoNextHop:        "bring back a router: a pod that spec.nextHops.pods selects must run",
-	networkv1alpha1.ReasonNextHopsDown:     "repair the router that the message names, or its BFD: it must answer each node at UDP port 3784",
-	networkv1alpha1.ReasonRangeOverlaps:    "change the range, or the other object that the message names",
-	networkv1alpha1.ReasonRangeOutside:     "give the pool ranges where the message says",
-	networkv1alpha1.ReasonRangeInUse:       "restore the range until the address is free: kubectl weft ip list shows its holder",
-	networkv1alpha1.ReasonNoEligibleNode:   "let the pool's spec.nodeSelector select a ready node whose gateway works",
+	networkv1alpha1.ReasonNoNextHop: "bring back a router: a pod that spec.nextHops.pods selects must run, with an address " +
+		"on the segment of a node's gateway router",
+	networkv1alpha1.ReasonNextHopsDown:   "repair the router that the message names, or its BFD: it must answer each node at UDP port 3784",
+	networkv1alpha1.ReasonRangeOverlaps:  "change the range, or the other object that the message names",
+	networkv1alpha1.ReasonRangeOutside:   "give the pool ranges where the message says",
+	networkv1alpha1.ReasonRangeInUse:     "restore the range until the address is free: kubectl weft ip list shows its holder",
+	networkv1alpha1.ReasonNoEligibleNode: "let the pool's spec.nodeSelector select a ready node whose gateway works",
 	networkv1alpha1.ReasonNoLocalEndpoints: "let a pod of the Service run on an eligible node, " +
 		"or set the Service's externalTrafficPolicy to Cluster",
 	networkv1alpha1.ReasonNotAdvertised: "create a BGPAdvertisement that selects the pool, or set the " +

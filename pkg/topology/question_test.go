@@ -229,7 +229,7 @@ func (r *questionReader) service(key string) trace.End {
 }
 
 // end reads "demo/web-0", "svc/demo/web", "svc/demo/web@192.0.2.10", "node/n1", "node/n1@svc/demo/web" (a node port),
-// "nobody@10.96.9.9" (a cluster IP that no service has) or an address.
+// "node/n1@pod/demo/web-0:80" (a host port), "nobody@10.96.9.9" (a cluster IP that no service has) or an address.
 func (r *questionReader) end(text string) trace.End {
 	what, at, _ := strings.Cut(text, "@")
 	if what == "nobody" {
@@ -240,7 +240,15 @@ func (r *questionReader) end(text string) trace.End {
 	}
 	if name, ok := strings.CutPrefix(what, "node/"); ok {
 		end := trace.NodeEnd(name, r.world)
-		if at != "" {
+		if key, ok := strings.CutPrefix(at, "pod/"); ok {
+			key, number, _ := strings.Cut(key, ":")
+			ports, _ := facts.HostPorts(r.pods[key])
+			for _, port := range ports {
+				if strconv.Itoa(int(port.Port)) == number {
+					end = end.HostPort(r.pods[key], port)
+				}
+			}
+		} else if at != "" {
 			end = end.NodePort(r.service(strings.TrimPrefix(at, "svc/")).Balanced)
 		}
 		return end

@@ -61,6 +61,8 @@ type Balanced struct {
 	OnHost []string
 	// Ours means that Weft has assigned the addresses of the load balancer, so that nothing else has them.
 	Ours bool
+	// hostPort is set if it is no service, but a host port of a pod.
+	hostPort *hostPort
 }
 
 // Endpoint is an endpoint of a service.
@@ -115,22 +117,15 @@ func (e End) port() string {
 	return names.ManagementPort(e.Node)
 }
 
-// backends returns the endpoints of a service's port for an address and a node that OVN may choose, sorted.
-// Endpoints that end count only without any other.
-func (b *Balanced) backends(protocol Protocol, port uint16, v6 bool, onNode string) (found []netip.AddrPort) {
+// backends returns the endpoints of a service's port that the load balancers of a node may choose, sorted.
+func (b *Balanced) backends(protocol Protocol, port uint16, v6 bool, from facts.Choice, node facts.ServiceNode) (found []netip.AddrPort) {
 	for _, p := range b.Ports {
 		if lower(p.Protocol) != protocol || p.Number != port {
 			continue
 		}
-		for _, ending := range []bool{false, true} {
-			for _, backend := range p.Backends {
-				if backend.Ending == ending && backend.Addr().Is6() == v6 && (onNode == "" || backend.Node == onNode) {
-					found = append(found, backend.AddrPort)
-				}
-			}
-			if len(found) > 0 {
-				break
-			}
+		ofFamily := slices.DeleteFunc(slices.Clone(p.Backends), func(b facts.Backend) bool { return b.Addr().Is6() != v6 })
+		for _, backend := range facts.Choose(ofFamily, from, node) {
+			found = append(found, backend.AddrPort)
 		}
 	}
 	slices.SortFunc(found, netip.AddrPort.Compare)

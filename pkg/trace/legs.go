@@ -193,8 +193,7 @@ func (e End) onAnyHost() bool {
 
 // nextHop returns the port whose MAC a packet from a node's switch has: the destination itself in the same subnet.
 func (r route) nextHop(n facts.Gateway) string {
-	inSubnet := slices.ContainsFunc(n.Node.Subnets, func(s netip.Prefix) bool { return s.Contains(r.destination) })
-	if inSubnet && (r.To.Kind == Pod || r.To.Kind == Node) {
+	if contains(n.Node.Subnets, r.destination) && (r.To.Kind == Pod || r.To.Kind == Node) {
 		return r.To.port()
 	}
 	return names.RouterToSwitch(n.Node.Name)
@@ -221,13 +220,16 @@ func (r route) onward(n facts.Gateway, first Leg) ([]Leg, error) {
 		return []Leg{first}, nil
 	}
 	first.Arrives = r.backendPorts(n)
-	if r.To.Kind != Node || r.To.Node == n.Node.Name {
-		return []Leg{first}, nil
-	}
-	// A node port of another node: the packet leaves this node as any packet to that node.
-	first.Arrives, first.Packet.Backend, first.Packet.Hairpin = r.ways(n), "", false
 	entered := r
-	entered.From = End{Kind: Outside, Addresses: r.hidden(n)}
+	switch {
+	case r.To.Kind != Node || r.To.Node == n.Node.Name && r.byOVN(n):
+		return []Leg{first}, nil
+	case r.To.Node == n.Node.Name: // the host leads it back
+		first.Arrives, entered.From = []string{names.ManagementPort(n.Node.Name)}, End{Kind: Outside, Addresses: r.From.Addresses}
+	default: // a node port of another node: the packet leaves this node as any packet to that node
+		first.Arrives, entered.From = r.ways(n), End{Kind: Outside, Addresses: r.hidden(n)}
+	}
+	first.Packet.Backend, first.Packet.Hairpin = "", false
 	rest, err := entered.fromOutside()
 	if err != nil {
 		return nil, err
@@ -298,10 +300,12 @@ func (r route) fromOutside() ([]Leg, error) {
 	case err != nil:
 		return nil, err
 	case r.To.onAnyHost():
-		return nil, unknown("packets from outside to node %s do not pass OVN: the host itself answers, or leads a host port to its pod",
-			n.Node.Name)
+		return nil, unknown("packets from outside to node %s do not pass OVN: the host itself answers", n.Node.Name)
 	case r.To.Kind == Outside:
 		return nil, unknown("neither end is in the cluster")
+	case r.To.Kind == Node && r.unserved(n):
+		return nil, unknown("node %s serves no node ports and host ports at %s: see spec.gateway.nodePortAddresses of the ClusterNetwork",
+			n.Node.Name, r.destination)
 	case r.To.Balanced != nil && slices.Contains(r.To.Balanced.OnHost, n.Node.Name):
 		return nil, unknown("node %s has an endpoint of the service at its own address: there the host chooses the endpoint "+
 			"by nftables", n.Node.Name)
@@ -328,19 +332,24 @@ func (r route) fromOutside() ([]Leg, error) {
 	return []Leg{leg}, nil
 }
 
-// enter sets the port by which a packet from outside enters: the gateway router's link, or the host's port in Local
-// mode, where the host translates first.
+// enter sets the port by which a packet from outside enters: the gateway router's link, or the host's port where the host translates
+// first.
 func (r route) enter(n facts.Gateway, leg *Leg) error {
-	p := &leg.Packet
-	if n.HasRouter() {
+	switch {
+	case n.HasRouter() && !r.byHost(n):
+		p := &leg.Packet
 		p.Inport, p.To = names.Localnet(n.Bridge, n.Node.Name), names.RouterToExternal(names.GatewayRouter(n.Node.Name))
 		return nil
-	}
-	if n.Mode != networkv1alpha1.GatewayLocal {
+	case !n.HasRouter() && n.Mode != networkv1alpha1.GatewayLocal:
 		return unknown("node %s has no link to the outside: see GatewayReady of its NodeNetwork", n.Node.Name)
 	}
+	return r.throughHost(n, leg)
+}
+
+// throughHost changes a packet as the host does that translates it, and sets the port by which the host sends it.
+func (r route) throughHost(n facts.Gateway, leg *Leg) error {
+	p, balanced := &leg.Packet, r.To.Balanced
 	p.Inport, p.From, p.To = names.ManagementPort(n.Node.Name), names.ManagementPort(n.Node.Name), names.RouterToSwitch(n.Node.Name)
-	balanced := r.To.Balanced
 	if balanced == nil {
 		p.To = r.nextHop(n)
 		return nil
@@ -348,15 +357,27 @@ func (r route) enter(n facts.Gateway, leg *Leg) error {
 	if slices.Contains(balanced.ClusterIPs, r.destination) {
 		return nil // the host forwards it as it is
 	}
+	local := n.Mode == networkv1alpha1.GatewayLocal
+	onlyLocal := balanced.OnlyLocal && !contains(n.Node.Subnets, p.Source) // the node's pods are clients inside
+	switch {
+	case balanced.hostPort != nil:
+		if !local || contains(n.Clusters, p.Source) {
+			p.Source = seen(n, r.V6)
+		}
+		p.Destination, p.DestinationPort, p.Backend, p.To = r.Backend.Addr(), r.Backend.Port(), "", balanced.hostPort.pod.port()
+		return nil
+	case !local && onlyLocal:
+		return unknown("the gateway of node %s does not have %s, where services with externalTrafficPolicy Local do not answer", n.Node.Name,
+			r.destination)
+	case !onlyLocal:
+		p.Source = addressOf(facts.ManagementAddresses(n.Node.Subnets), r.V6)
+	}
 	port := r.port
 	if r.To.Kind == Node {
 		port, _ = balanced.portOf(r.Protocol, r.port)
 	}
-	if balanced.OnlyLocal {
+	if p.Destination, p.DestinationPort = addressOf(balanced.ClusterIPs, r.V6), port; onlyLocal {
 		p.Destination, p.DestinationPort = addressOf(ipam.LocalNodePorts(), r.V6), balanced.NodePorts[port]
-		return nil
 	}
-	p.Source = addressOf(facts.ManagementAddresses(n.Node.Subnets), r.V6)
-	p.Destination, p.DestinationPort = addressOf(balanced.ClusterIPs, r.V6), port
 	return nil
 }

@@ -1,8 +1,14 @@
 package trace
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkv1alpha1 "github.com/weft-network/weft/apis/network/v1alpha1"
 	"github.com/weft-network/weft/pkg/facts"
@@ -14,6 +20,7 @@ func twoNodes() World {
 		n := facts.Gateway{Mode: networkv1alpha1.GatewayShared, Bridge: "br-ex", SNAT: true,
 			Addresses:     []netip.Prefix{netip.MustParsePrefix("172.18.0.1" + at + "/24")},
 			HostAddresses: []netip.Addr{netip.MustParseAddr("172.18.0.1" + at)}}
+		n.Ports = n.HostAddresses
 		n.Node.Name, n.Node.Chassis = name, "chassis-"+name
 		n.Node.Subnets = []netip.Prefix{netip.MustParsePrefix("10.244." + at + ".0/24")}
 		w[name] = n
@@ -94,6 +101,41 @@ func TestHostThatChoosesTheEndpoint(t *testing.T) {
 	}
 }
 
+// The endpoints that a balancer may choose are those with a hint for the client's node or its zone, as for packets.
+func TestCandidatesFollowHints(t *testing.T) {
+	w := twoNodes()
+	for node, zone := range map[string]string{"n1": "east", "n2": "west"} {
+		n := w[node]
+		n.TopologyZone = zone
+		w[node] = n
+	}
+	backend := func(address string, hint func(*facts.Backend)) facts.Backend {
+		b := facts.Backend{AddrPort: netip.MustParseAddrPort(address)}
+		hint(&b)
+		return b
+	}
+	forNode := func(name string) func(*facts.Backend) { return func(b *facts.Backend) { b.ForNodes = []string{name} } }
+	forZone := func(name string) func(*facts.Backend) { return func(b *facts.Backend) { b.ForZones = []string{name} } }
+	const first, second = "10.244.1.3:80", "10.244.2.3:80"
+	clusterIP := netip.MustParseAddr("10.96.0.10")
+	for name, test := range map[string]struct {
+		backends []facts.Backend
+		want     string
+	}{
+		"by node":        {[]facts.Backend{backend(first, forNode("n1")), backend(second, forNode("n2"))}, second},
+		"by zone":        {[]facts.Backend{backend(first, forZone("east")), backend(second, forZone("west"))}, second},
+		"for none of it": {[]facts.Backend{backend(first, forZone("east"))}, first},
+	} {
+		b := &Balanced{Service: facts.Service{ClusterIPs: []netip.Addr{clusterIP}}}
+		b.Ports = []facts.ServicePort{{Protocol: facts.TCP, Number: 80, Backends: test.backends,
+			VIPs: []facts.VIP{{AddrPort: netip.AddrPortFrom(clusterIP, 80), Reach: facts.ReachAll, From: facts.FromNear}}}}
+		q := Question{From: End{Kind: Pod, Node: "n2"}, To: End{Kind: Service, Balanced: b, Addresses: b.ClusterIPs}, Protocol: TCP, Port: 80}
+		if got := fmt.Sprint(q.Candidates(w)); got != "["+test.want+"]" {
+			t.Errorf("%s: candidates %s, want %s", name, got, test.want)
+		}
+	}
+}
+
 // Routers that do not answer BFD decide only if no other router of the family is left, and only about packets that leave with the
 // pod's address.
 func TestSilentRouters(t *testing.T) {
@@ -120,6 +162,60 @@ func TestSilentRouters(t *testing.T) {
 		leg := Leg{Packet: Packet{Watches: "rtoe-GR_n1"}, Arrives: []string{"br-ex_n1"}}
 		if v := verdictOn(q, leg, path{Trace: test.trace, silent: silent}); v.Result != test.want {
 			t.Errorf("%s: %+v, want %s", name, v, test.want)
+		}
+	}
+}
+
+// The host leads packets from outside to a host port in Local mode, where the client keeps its address, and at addresses that the gateway
+// router does not have, where it does not. A port that OVN does not lead to the pod is the host's.
+func TestHostPortsThatTheHostLeads(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web"}, Spec: corev1.PodSpec{NodeName: "n1"}}
+	pod.Status.PodIPs = []corev1.PodIP{{IP: "10.244.1.3"}}
+	w, client := twoNodes(), OutsideEnd(netip.MustParseAddr("192.0.2.1"))
+	far := End{Kind: Pod, Namespace: "demo", Name: "far", Node: "n2", Addresses: []netip.Addr{netip.MustParseAddr("10.244.2.4")}}
+	neighbour := End{Kind: Pod, Namespace: "demo", Name: "near", Node: "n1", Addresses: []netip.Addr{netip.MustParseAddr("10.244.1.4")}}
+	n, further := w["n1"], netip.MustParseAddr("198.51.100.1")
+	n.OtherAddresses = []netip.Addr{further}
+	local := n
+	local.Mode = networkv1alpha1.GatewayLocal
+	for name, test := range map[string]struct {
+		from           End
+		node           facts.Gateway
+		to             netip.Addr
+		source, inport string
+		destination    string
+	}{
+		"by the gateway router":     {client, n, n.HostAddresses[0], "192.0.2.1", "br-ex_n1", "172.18.0.11:8080"},
+		"at a further address":      {client, n, further, "172.18.0.11", "k8s-n1", "10.244.1.3:80"},
+		"in Local mode":             {client, local, n.HostAddresses[0], "192.0.2.1", "k8s-n1", "10.244.1.3:80"},
+		"a neighbour":               {neighbour, n, n.HostAddresses[0], "10.244.1.4", "demo_near", "172.18.0.11:8080"},
+		"a neighbour further on":    {neighbour, n, further, "172.18.0.11", "k8s-n1", "10.244.1.3:80"},
+		"a neighbour in Local mode": {neighbour, local, n.HostAddresses[0], "10.244.1.4", "demo_near", "172.18.0.11:8080"},
+		"of another node":           {far, local, further, "172.18.0.12", "k8s-n1", "10.244.1.3:80"},
+	} {
+		w["n1"] = test.node
+		port := facts.HostPort{Protocol: facts.TCP, Port: 8080, Target: 80}
+		q := Question{From: test.from, To: NodeEnd("n1", w).At(test.to).HostPort(pod, port), Protocol: TCP, Port: 8080}
+		q.Backend = q.Candidates(w)[0]
+		legs, err := w.Legs(q)
+		if err != nil || len(legs) == 0 {
+			t.Fatalf("%s: legs %+v, error %v", name, legs, err)
+		}
+		last := legs[len(legs)-1]
+		p := last.Packet
+		to := netip.AddrPortFrom(p.Destination, p.DestinationPort).String()
+		if p.Source.String() != test.source || p.Inport != test.inport || to != test.destination {
+			t.Errorf("%s: the packet is %+v", name, p)
+		}
+		if !slices.Equal(last.Arrives, []string{"demo_web"}) {
+			t.Errorf("%s: arrives at %v", name, last.Arrives)
+		}
+		for stage, byACL := range map[string]bool{"lr_in_ip_input": false, "ls_out_acl_eval": true} {
+			v := verdictOn(q, last, path{Trace: Trace{Steps: []Step{{Datapath: "n1", Stage: stage}}}})
+			says := v.Result == Unknown && strings.Contains(v.Why, "host port TCP/8080 of Pod demo/web is not mapped at 172.18.0.11")
+			if says == byACL && p.Backend != "" || p.Backend == "" && v.Result != Dropped {
+				t.Errorf("%s, without a load balancer, in %s: %+v", name, stage, v)
+			}
 		}
 	}
 }

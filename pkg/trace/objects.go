@@ -105,9 +105,9 @@ func (e End) NodePort(b *Balanced) End {
 	return e
 }
 
-// translated returns the question as OVN sees it. A host translates its packets to services: to the cluster IP. Its
-// packets to the node port of another node enter there as from outside. A packet from inside to a port that a service does not have at
-// an address outside is like any packet to there.
+// translated returns the question as OVN sees it. A host translates its packets to services: to the cluster IP, and to host ports of its
+// pods: to the pod. Its packets to the node port of another node enter there as from outside. A packet from inside to a port that a
+// service does not have at an address outside is like any packet to there.
 func (q Question) translated(w World) Question {
 	b := q.To.Balanced
 	if q.From.Kind != Outside && q.pastService() {
@@ -123,6 +123,10 @@ func (q Question) translated(w World) Question {
 	}
 	if q.To.Kind == Node {
 		q.Port, _ = b.portOf(q.Protocol, q.Port)
+	}
+	if b.hostPort != nil {
+		q.To, q.Port, q.Backend = b.hostPort.pod, b.hostPort.Target, netip.AddrPort{}
+		return q
 	}
 	q.To = End{Kind: Service, Namespace: b.Namespace, Name: b.Name, Balanced: b, Addresses: b.ClusterIPs}
 	return q
@@ -140,11 +144,8 @@ func (q Question) Candidates(w World) []netip.AddrPort {
 	if q.To.Kind == Node {
 		port, _ = b.portOf(q.Protocol, q.Port)
 	}
-	all := b.backends(q.Protocol, port, q.V6, "")
-	if local := b.backends(q.Protocol, port, q.V6, q.clientNode()); b.chooses(q, port) == facts.FromLocal || len(all) == 0 {
-		return local
-	}
-	return all
+	node := q.clientNode()
+	return b.backends(q.Protocol, port, q.V6, b.chooses(q, port), facts.ServiceNode{Name: node, Zone: w[node].TopologyZone})
 }
 
 // chooses returns how the balancer that the packet meets chooses among the endpoints.

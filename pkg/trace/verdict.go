@@ -126,11 +126,26 @@ func (j judge) verdict() Verdict {
 	if j.Reaches(j.leg.Arrives...) {
 		return j.allowed()
 	}
+	if b := j.To.Balanced; b != nil && b.hostPort != nil && j.leg.Packet.Backend != "" && !translates(j.Trace) && !j.byACL() {
+		return j.unmapped(b.hostPort)
+	}
 	if len(j.Outputs) > 0 {
-		return Verdict{Result: Unknown, Why: fmt.Sprintf("the packet leaves OVN at port %s, which is not on the way to %s; host ports are not "+
-			"followed", j.Outputs[0].Port, j.To.Text(""))}
+		return Verdict{Result: Unknown, Why: fmt.Sprintf("the packet leaves OVN at port %s, which is not on the way to %s",
+			j.Outputs[0].Port, j.To.Text(""))}
 	}
 	return j.dropped()
+}
+
+// byACL reports whether the packet ends at an ACL.
+func (j judge) byACL() bool {
+	return len(j.Outputs) == 0 && strings.Contains(j.Steps[len(j.Steps)-1].Stage, "_acl_")
+}
+
+// unmapped is about a packet to a host port that OVN does not lead to the pod, so that the host itself answers.
+func (j judge) unmapped(to *hostPort) Verdict {
+	by := Object{Kind: "Pod", Namespace: to.pod.Namespace, Name: to.pod.Name}
+	return Verdict{Result: Unknown, By: by, Why: fmt.Sprintf("host port %s/%d of %s is not mapped at %s of node %s, so the host itself "+
+		"answers: see the pod's condition HostPortsReady", j.Protocol.Text(), j.Port, by, j.leg.Packet.Destination, j.To.Node)}
 }
 
 // allowed names the last policy that decided.
@@ -204,9 +219,11 @@ func (r Router) unanswered(all []Router) Verdict {
 	return v
 }
 
-// followsOnly reports whether an ACL only makes conntrack follow connections, so that no policy decided.
+// followsOnly reports whether an ACL only makes conntrack follow connections, or passes packets on to where its policies decide.
 func followsOnly(r Row) bool {
-	return r.Rule == "" || strings.HasPrefix(r.Rule, "tracking") || strings.HasPrefix(r.Rule, "no rule")
+	return r.Rule == "" || slices.ContainsFunc([]string{"tracking", "no rule", "pass to tier "}, func(p string) bool {
+		return strings.HasPrefix(r.Rule, p)
+	})
 }
 
 // The register bits with which an ACL's flow says what it decides (northd, since 23.09).

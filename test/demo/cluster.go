@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"os"
 	"text/template"
 	"time"
 
@@ -45,7 +46,7 @@ func (d *demo) ensureUp(ctx context.Context) error {
 	if err := d.Cluster.Cache.Make(ctx, "all", d.Screen); err != nil {
 		return err
 	}
-	return d.Cluster.Up(ctx, lab.UpOptions{Nodes: d.Nodes, Bare: true})
+	return d.Cluster.Up(ctx, lab.UpOptions{Nodes: d.Nodes, Bare: true, Release: os.Getenv(lab.ReleaseVariable)})
 }
 
 // checkUp detects a lab whose Up failed half-way, whose machines were killed, or that has no product.

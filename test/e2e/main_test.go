@@ -184,7 +184,7 @@ func runInLab(ctx context.Context, cluster *lab.Cluster, bare bool, elsewhere []
 			return 0, fmt.Errorf("%s: %w", nodesVariable, err)
 		}
 	}
-	if err := cluster.Up(ctx, lab.UpOptions{Nodes: nodes, Bare: bare, DNS: true}); err != nil {
+	if err := cluster.Up(ctx, lab.UpOptions{Nodes: nodes, Bare: bare, DNS: true, Release: os.Getenv(lab.ReleaseVariable)}); err != nil {
 		return 0, err
 	}
 	return runTests(ctx, elsewhere)

@@ -21,18 +21,20 @@ type nodeRow struct {
 	caller     caller
 	to         []netip.Addr
 	port       uint16
-	// says are words of the verdict. A verdict of exit code 0 says that a server answers.
+	// says are words of the verdict. A verdict of exit code 0 says that a server answers, and one of 2 nothing.
 	says string
 	code int
 }
 
 // TestTraceSaysWhatNodesDrop compares kubectl weft trace with packets, over both families and in both modes: source ranges of a load
-// balancer, ports that it does not have, cluster IPs that no service has, and cluster IPs from outside.
+// balancer, ports that it does not have, cluster IPs that no service has, and cluster IPs from outside. It
+// does the same for host ports, at the address of the node's gateway and at an address that only the host has.
 func TestTraceSaysWhatNodesDrop(t *testing.T) {
 	plugin := newWeft(t)
 	pool := &networkv1alpha1.LoadBalancerPool{ObjectMeta: metav1.ObjectMeta{Name: "e2e"}}
 	pool.Spec.Addresses = poolRange(t)
 	client, web := labelled(bed.peerPod("tn-client", "n1"), "tn-client"), labelled(bed.peerPod("tn-web", "n2"), "tn-web")
+	web.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: whoPort, HostPort: tracedHostPort, Protocol: corev1.ProtocolTCP}}
 	limited := balanced("tn", corev1.ServiceExternalTrafficPolicyCluster)
 	limited.Spec.Selector = map[string]string{"app": "tn-web"}
 	for _, a := range both(lab.Far()) {
@@ -41,14 +43,38 @@ func TestTraceSaysWhatNodesDrop(t *testing.T) {
 	bed.create(t, pool, limited)
 	bed.run(t, client, web)
 	bed.serveOn(t, lab.Outside().Name)
+	bed.mustExec(t, "n2", "ip", "address", "add", furtherOfNode.String()+"/32", "dev", "lo")
+	t.Cleanup(func() {
+		_, _ = bed.Exec(cleanup(), "n2", "ip", "address", "del", furtherOfNode.String()+"/32", "dev", "lo")
+	})
 	shared := column{networkv1alpha1.GatewayShared, networkv1alpha1.UplinkBridge}
 	t.Cleanup(func() { bed.setGateway(t, cleanup(), shared) })
 	for _, c := range []column{shared, {networkv1alpha1.GatewayLocal, networkv1alpha1.UplinkBridge}} {
 		bed.setGateway(t, t.Context(), c)
 		balancing{pool: pool}.addressed(t, limited)
-		for _, row := range nodeRows(t, client, limited, c.mode) {
+		for _, row := range append(nodeRows(t, client, limited, c.mode), hostPortRows(client, web)...) {
 			t.Run(string(c.mode)+"/"+row.name, func(t *testing.T) { row.test(t, &weft{t, plugin.folder}) })
 		}
+	}
+}
+
+// tracedHostPort is a host port of a pod on n2, which has furtherOfNode at its host alone.
+const tracedHostPort = 18091
+
+var furtherOfNode = netip.MustParseAddr("198.51.100.77")
+
+func hostPortRows(client, web *corev1.Pod) []nodeRow {
+	from, itself := client.Namespace+"/"+client.Name, web.Namespace+"/"+web.Name
+	at, further := both(lab.Node(2)), []netip.Addr{furtherOfNode}
+	return []nodeRow{
+		{"outside to a host port", "", bed.hostCaller(lab.Outside().Name), at, tracedHostPort, "delivered to pod " + itself, 0},
+		{"a pod to a host port of another node", from, bed.podCaller(client), at, tracedHostPort, "delivered to pod " + itself, 0},
+		{"a pod to its own host port", itself, bed.podCaller(web), at, tracedHostPort, "delivered to pod " + itself, 0},
+		{"a pod to its own host port further on", itself, bed.podCaller(web), further, tracedHostPort, "delivered to pod " + itself, 0},
+		{"another node to a host port", "node/n1", bed.hostCaller("n1"), at, tracedHostPort, "delivered to pod " + itself, 0},
+		{"the node to its host port", "node/n2", bed.hostCaller("n2"), at, tracedHostPort, "delivered to pod " + itself, 0},
+		{"the node to its host port further on", "node/n2", bed.hostCaller("n2"), further, tracedHostPort, "delivered to pod " + itself, 0},
+		{"outside to no host port", "", bed.hostCaller(lab.Outside().Name), at, tracedHostPort + 1, "the host itself answers", 2},
 	}
 }
 
@@ -104,7 +130,7 @@ func (r nodeRow) test(t *testing.T, plugin *weft) {
 				return fmt.Errorf("exit code %d, want %d and %q:\n%s%s", code, r.code, r.says, out, errs)
 			}
 			became, err := r.caller.callAll(t.Context(), []calls{{Protocol: "tcp", To: netip.AddrPortFrom(to, r.port).String(), Count: 1}})
-			if err == nil && (became[0][0].Error == "") != (r.code == 0) {
+			if err == nil && r.code < 2 && (became[0][0].Error == "") != (r.code == 0) {
 				err = fmt.Errorf("the packet became %+v, and trace says\n%s", became[0][0], out)
 			}
 			return err

@@ -5,20 +5,19 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weft-network/weft/test/lab"
 	"github.com/weft-network/weft/test/lab/tools"
 )
 
 // TestUninstall removes the product from the nodes as docs/user/remove.md describes, checks that nothing remains, and
 // installs it again.
 func TestUninstall(t *testing.T) {
-	source, err := tools.SourceRoot()
-	must(t, err)
-	manifests := func(name string) string { return filepath.Join(source, "config", name) }
 	kubectl := func(args ...string) {
 		t.Helper()
 		_, err := bed.Kubectl(t.Context(), args...)
@@ -35,15 +34,16 @@ func TestUninstall(t *testing.T) {
 		_, err := bed.Kubectl(cleanup(), "-n", "kube-system", "rollout", "status", "--timeout=60s", "deployment/coredns")
 		must(t, err)
 	})
-	t.Cleanup(func() { reinstall(t, manifests("default")) })
+	t.Cleanup(func() { reinstall(t) })
 	scaleDNS(0)
-	_, err = bed.Kubectl(t.Context(), "-n", "kube-system", "wait", "--for=delete", "--timeout=60s", "pod", "-l", "k8s-app=kube-dns")
+	_, err := bed.Kubectl(t.Context(), "-n", "kube-system", "wait", "--for=delete", "--timeout=60s", "pod", "-l", "k8s-app=kube-dns")
 	must(t, err)
 	kubectl("-n", "weft-system", "delete", "daemonset", "weft-agent", "--cascade=foreground", "--timeout=60s")
 	if left := productOn(t.Context(), "n1"); len(left) < 4 {
 		t.Fatalf("the agent removed something when it ended: only %q is left", left)
 	}
-	kubectl("apply", "-k", manifests("uninstall"))
+	uninstaller := manifests(t, "uninstall")
+	kubectl(append([]string{"apply"}, uninstaller...)...)
 	kubectl("-n", "weft-system", "rollout", "status", "--timeout=60s", "daemonset/weft-uninstall")
 	for _, node := range []string{"n1", "n2"} {
 		eventually(t, 10*time.Second, func() error {
@@ -53,11 +53,22 @@ func TestUninstall(t *testing.T) {
 			return nil
 		})
 	}
-	kubectl("delete", "-k", manifests("uninstall"), "--cascade=foreground", "--timeout=60s")
-	reinstall(t, manifests("default"))
+	kubectl(append([]string{"delete", "--cascade=foreground", "--timeout=60s"}, uninstaller...)...)
+	reinstall(t)
 	a, b := bed.peerPod("again-1", "n1"), bed.peerPod("again-2", "n2")
 	bed.run(t, a, b)
 	bed.mustReach(t, a, b)
+}
+
+// manifests returns kubectl's arguments for a folder of config, or for its file in the release that the lab runs.
+func manifests(t *testing.T, name string) []string {
+	t.Helper()
+	if release := os.Getenv(lab.ReleaseVariable); release != "" {
+		return []string{"-f", filepath.Join(release, map[string]string{"default": "weft", "uninstall": "uninstall"}[name]+".yaml")}
+	}
+	source, err := tools.SourceRoot()
+	must(t, err)
+	return []string{"-k", filepath.Join(source, "config", name)}
 }
 
 // productOn lists the product's traces on a node.
@@ -74,10 +85,10 @@ func productOn(ctx context.Context, node string) (found []string) {
 }
 
 // reinstall applies the product again and waits until it is ready. It is no error if the product exists already.
-func reinstall(t *testing.T, manifests string) {
+func reinstall(t *testing.T) {
 	t.Helper()
 	for _, args := range [][]string{
-		{"apply", "-k", manifests},
+		append([]string{"apply"}, manifests(t, "default")...),
 		{"-n", "weft-system", "rollout", "status", "--timeout=60s", "daemonset/weft-agent"},
 		{"wait", "--for=condition=Ready", "--timeout=60s", "node", "--all"},
 		{"wait", "--for=condition=Ready", "--timeout=60s", "clusternetwork/default"},

@@ -20,7 +20,7 @@ type certificate struct {
 func certificates(nodes []Machine) []certificate {
 	loopback := netip.MustParseAddr("127.0.0.1")
 	cp := ControlPlane()
-	all := []certificate{
+	all := []certificate{registryCertificate(),
 		{"apiserver", pki.Subject{
 			Name: "kube-apiserver",
 			DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",

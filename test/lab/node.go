@@ -12,6 +12,7 @@ const (
 	containerdSocket = "/run/containerd/containerd.sock"
 	containerdConfig = "/etc/weft-lab/containerd.toml"
 	kubeletConfig    = "/etc/weft-lab/kubelet.yaml"
+	registryConfigs  = "/etc/containerd/certs.d"
 )
 
 // nodeSpec describes a machine that runs pods. A tainted node runs no pods before the product is ready. kubelet
@@ -126,6 +127,8 @@ state = "/run/containerd"
   snapshotter = "overlayfs"
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = %q
+[plugins.'io.containerd.cri.v1.images'.registry]
+  config_path = %q
 [plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = %t
 [plugins.'io.containerd.cri.v1.runtime'.cni]
@@ -136,7 +139,7 @@ state = "/run/containerd"
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
   BinaryName = %q
   SystemdCgroup = false
-`, containerdSocket, PauseRef, restrictOOM, c.Cache.Bin("runc"))
+`, containerdSocket, PauseRef, registryConfigs, restrictOOM, c.Cache.Bin("runc"))
 }
 
 // kubeletConfig accepts version 1 control groups. It never collects images, because they could not be pulled again.

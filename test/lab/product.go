@@ -49,8 +49,9 @@ data:
   port: "6443"
 `
 
-// applyProduct installs the product as its users do, and then creates a ClusterNetwork.
-func (c *Cluster) applyProduct(ctx context.Context, bare bool) error {
+// applyProduct installs the product as its users do, and then creates a ClusterNetwork. The manifests are in the folder of a
+// release; if it is empty, in the source.
+func (c *Cluster) applyProduct(ctx context.Context, bare bool, release string) error {
 	source, err := tools.SourceRoot()
 	if err != nil {
 		return err
@@ -66,6 +67,9 @@ func (c *Cluster) applyProduct(ctx context.Context, bare bool) error {
 			return err
 		}
 		before, product = ovnConfigMap+secrets, []string{"apply", "-k", manifests}
+	}
+	if release != "" {
+		product = []string{"apply", "-f", filepath.Join(release, map[bool]string{true: "install.yaml", false: "weft.yaml"}[bare])}
 	}
 	if err := c.Apply(ctx, before); err != nil {
 		return err
@@ -88,7 +92,7 @@ func (c *Cluster) Install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.applyProduct(ctx, s.Bare)
+	return c.applyProduct(ctx, s.Bare, "")
 }
 
 // LoadRelease builds the product as another version and imports its image on the nodes. If change is not nil, it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -22,7 +23,10 @@ type UpOptions struct {
 	NotApplied  bool // import the product's image on the nodes but apply no objects; Install does
 	NoWait      bool // do not wait for the nodes and the ClusterNetwork to be Ready
 	ThroughNode bool // the API server reaches pods through the first node, for its proxies to pods and services
-	DNS         bool // run CoreDNS at the address in kubelet's configuration; Up does not wait for it; ignored WithoutWeft
+	// Release is the folder of a release whose image the nodes pull from a registry outside, and whose manifests are applied. If it is
+	// empty, the image is built from the source and imported on the nodes.
+	Release string
+	DNS     bool // run CoreDNS at the address in kubelet's configuration; Up does not wait for it; ignored WithoutWeft
 }
 
 // withDNS reports whether to run CoreDNS, whose pods must reach the API server.
@@ -41,6 +45,15 @@ func (o UpOptions) machines() []Machine {
 func (c *Cluster) Up(ctx context.Context, o UpOptions) error {
 	if o.Nodes == 0 {
 		o.Nodes = 2
+	}
+	if o.Release != "" {
+		var err error
+		if o.Release, err = filepath.Abs(o.Release); err != nil {
+			return err
+		}
+		if _, _, err := release(o.Release).image(); err != nil {
+			return err
+		}
 	}
 	if o.Nodes < 0 || o.Nodes > MaxNodes {
 		return fmt.Errorf("nodes: %d, want 1 to %d", o.Nodes, MaxNodes)
@@ -87,8 +100,13 @@ func (u *bringUp) run(ctx context.Context) error {
 		return err
 	}
 	steps := []step{{"images imported", u.importImages}, {"nodes registered", u.awaitNodes}}
+	if u.options.Release != "" {
+		steps = append(steps, step{"release pushed", func(ctx context.Context) error { return u.push(ctx, release(u.options.Release)) }})
+	}
 	if !u.options.WithoutWeft && !u.options.NotApplied {
-		steps = append(steps, step{"product applied", func(ctx context.Context) error { return u.applyProduct(ctx, u.options.Bare) }})
+		steps = append(steps, step{"product applied", func(ctx context.Context) error {
+			return u.applyProduct(ctx, u.options.Bare, u.options.Release)
+		}})
 		if !u.options.NoWait {
 			steps = append(steps, step{"nodes and network Ready", u.awaitReady})
 		}
@@ -126,6 +144,7 @@ func (u *bringUp) bootAll(ctx context.Context) error {
 			return errors.Join(goBuild(ctx, module+"/test/lab/cmd/lab-init", u.initProgram()),
 				goBuild(ctx, module+"/test/lab/cmd/lab-connect", u.connectProgram()))
 		}},
+		{"registry built", u.buildRegistry},
 		{"record and certificates", func(context.Context) error {
 			return errors.Join(u.state.SetNodes(u.options.Nodes), u.state.SetBare(u.options.Bare), u.makePKI(u.nodes))
 		}},
@@ -147,6 +166,13 @@ func (u *bringUp) startAll() error {
 	}
 	for i, n := range u.nodes {
 		spec := u.nodeSpec(n, !u.options.WithoutWeft)
+		if r := release(u.options.Release); r != "" {
+			file, err := u.pullsFrom(r)
+			if err != nil {
+				return err
+			}
+			spec.Files = append(spec.Files, file)
+		}
 		if i == 0 && u.options.ThroughNode {
 			spec.Steps = append(spec.Steps, u.connects())
 		}
@@ -155,7 +181,11 @@ func (u *bringUp) startAll() error {
 		}
 	}
 	for _, m := range outside() {
-		if err := u.boot(u.state, m, u.baseSpec(m)); err != nil { // these machines run no daemons
+		spec := u.baseSpec(m)
+		if u.options.Release != "" && m.Name == Outside().Name { // no other of these machines runs a daemon
+			spec.Steps = append(spec.Steps, u.registry())
+		}
+		if err := u.boot(u.state, m, spec); err != nil {
 			return err
 		}
 	}
@@ -172,7 +202,7 @@ func (u *bringUp) awaitOthersBoot() error {
 
 func (u *bringUp) buildImages(ctx context.Context) error {
 	images := labImages()
-	if !u.options.WithoutWeft {
+	if !u.options.WithoutWeft && u.options.Release == "" {
 		programs, err := productPrograms()
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package release
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -25,6 +26,9 @@ var version = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0
 
 // time0 is the time of files that are not part of the release.
 var time0 = time.Unix(0, 0)
+
+// imageFile has the image's name, tag and digest.
+const imageFile = "image.txt"
 
 // sourceImage is the image in the manifests of the source.
 const sourceImage = "weft:dev"
@@ -62,8 +66,31 @@ func (r *Release) writeManifests(digest v1.Hash) error {
 	if named == 0 {
 		return fmt.Errorf("no manifest of %s/dist names %s", r.Source, sourceImage)
 	}
-	return os.WriteFile(filepath.Join(r.Out, "image.txt"), []byte(image+"\n"), 0o644)
+	return os.WriteFile(filepath.Join(r.Out, imageFile), []byte(image+"\n"), 0o644)
 }
+
+// writeNotes writes the notes of the release: the section of CHANGELOG.md with its version, or else what is unreleased. Links lead to the
+// source of the release.
+func (r *Release) writeNotes() error {
+	text, err := os.ReadFile(filepath.Join(r.Source, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	sections := map[string]string{}
+	for _, section := range strings.Split("\n"+string(text), "\n## ")[1:] {
+		title, body, _ := strings.Cut(section, "\n")
+		sections[title] = strings.TrimSpace(body)
+	}
+	notes := cmp.Or(sections[r.Version], sections["Unreleased"])
+	if notes == "" {
+		return fmt.Errorf("CHANGELOG.md has no section %s, and nothing is unreleased", r.Version)
+	}
+	notes = relativeLink.ReplaceAllString(notes, "](https://github.com/weft-network/weft/blob/"+r.Version+"/$1")
+	return os.WriteFile(filepath.Join(r.Out, "notes.md"), []byte("# Weft "+r.Version+"\n\n"+notes+"\n"), 0o644)
+}
+
+// relativeLink matches the start of a link to a file of the source, in Markdown.
+var relativeLink = regexp.MustCompile(`\]\(([A-Za-z][\w./-]*(?:[#)]))`)
 
 // platforms are the systems of kubectl-weft.
 var platforms = []struct{ system, architecture string }{

@@ -2,6 +2,7 @@ package release
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -117,6 +118,9 @@ func (r *Release) debianTree(ctx context.Context, architecture string) (Tree, []
 		tree.addFile("etc/"+name, 0o644, master.Body, "base-passwd")
 	}
 	tree.addLink("usr/sbin/ovs-vswitchd", "../lib/openvswitch-switch/ovs-vswitchd", "openvswitch-switch") // update-alternatives
-	tree.addLink("var/run", "../run", "base-files")
+	// base-files brings these as folders.
+	if err := errors.Join(tree.replaceFolder("var/run", "/run"), tree.replaceFolder("var/lock", "/run/lock")); err != nil {
+		return nil, nil, err
+	}
 	return tree, packages, tree.check(architecture)
 }

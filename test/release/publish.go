@@ -24,14 +24,14 @@ import (
 // Push writes the image of a release in folder to the registry that its manifests name, or to another repository. It logs in as
 // "docker login" has recorded.
 func Push(ctx context.Context, folder, to string) (pushed string, err error) {
-	text, err := os.ReadFile(filepath.Join(folder, "image.txt"))
+	text, err := os.ReadFile(filepath.Join(folder, imageFile))
 	if err != nil {
 		return "", err
 	}
 	tag, digest, _ := strings.Cut(strings.TrimSpace(string(text)), "@")
 	ref, err := name.NewTag(tag, name.StrictValidation)
 	if err != nil {
-		return "", fmt.Errorf("%s/image.txt: %w", folder, err)
+		return "", fmt.Errorf("%s: %w", filepath.Join(folder, imageFile), err)
 	}
 	if to != "" {
 		if err := validRepository(to); err != nil {

@@ -25,6 +25,8 @@ type Release struct {
 	Time                     time.Time
 	// Architectures are "amd64" and "arm64".
 	Architectures []string
+	// Plugins are the archives of kubectl-weft, for all systems, and krew's manifest.
+	Plugins bool
 	// Packages are the packages of Debian that the image needs, and Omitted the dependencies without which it runs.
 	Packages, Omitted []string
 }
@@ -32,9 +34,12 @@ type Release struct {
 // suite is the release of Debian whose packages the image has, as in the Dockerfile.
 const suite = "trixie"
 
-// Make makes the release. The folder must be empty or absent.
+// Make makes the release. The folder must be empty or absent, or have a former release, which is replaced.
 func (r *Release) Make(ctx context.Context) error {
 	if err := r.valid(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(r.Out); err != nil {
 		return err
 	}
 	work, err := os.MkdirTemp("", "weft-release-")
@@ -74,8 +79,13 @@ func (r *Release) Make(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(r.writeManifests(digest), r.writePlugins(ctx, work)); err != nil {
+	if err := errors.Join(r.writeManifests(digest), r.writeNotes()); err != nil {
 		return err
+	}
+	if r.Plugins {
+		if err := r.writePlugins(ctx, work); err != nil {
+			return err
+		}
 	}
 	return r.writeSums()
 }
@@ -83,7 +93,9 @@ func (r *Release) Make(ctx context.Context) error {
 // valid returns an error that names the first setting that is wrong.
 func (r *Release) valid() error {
 	if entries, err := os.ReadDir(r.Out); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s is not empty", r.Out)
+		if _, err := os.Stat(filepath.Join(r.Out, imageFile)); err != nil {
+			return fmt.Errorf("%s is not empty, and no release", r.Out)
+		}
 	}
 	if !version.MatchString(r.Version) {
 		return fmt.Errorf("version %q: want one such as v1.2.3 or v1.2.3-rc.1", r.Version)

@@ -102,6 +102,24 @@ func TestPackagesOfATree(t *testing.T) {
 	}
 }
 
+// A folder that a package brings, and its script replaces, is a link. A file there would be lost.
+func TestAFolderBecomesALink(t *testing.T) {
+	tree := Tree{}
+	must(t, tree.add(Entry{Header: tar.Header{Typeflag: tar.TypeDir, Mode: 0o755}, Package: "base-files"}, "var/run"))
+	must(t, tree.replaceFolder("var/run", "/run"))
+	if h := tree["var/run"].Header; h.Typeflag != tar.TypeSymlink || h.Linkname != "/run" {
+		t.Errorf("var/run is %+v", h)
+	}
+	tree.addFile("run/x", 0o644, []byte("x"), "p")
+	if e, ok := tree.resolve("var/run/x"); !ok || e.Package != "p" {
+		t.Errorf("var/run/x leads to %+v", e)
+	}
+	tree.addFile("var/lock/x", 0o644, nil, "p")
+	if err := tree.replaceFolder("var/lock", "/run/lock"); err == nil || !strings.Contains(err.Error(), "var/lock/x of package p") {
+		t.Errorf("a file in the folder: %v", err)
+	}
+}
+
 // Equal trees give equal archives, and a hard link comes after its file.
 func TestArchivesAreReproducible(t *testing.T) {
 	write := func() []byte {
@@ -281,20 +299,63 @@ func TestChecksumsAreSigned(t *testing.T) {
 	}
 }
 
+// The notes are the version's section, or what is unreleased, with links to the release's source.
+func TestTheNotesAreTheVersionsSection(t *testing.T) {
+	r := testRelease(t)
+	r.Source = t.TempDir()
+	changelog := filepath.Join(r.Source, "CHANGELOG.md")
+	write := func(text string) { must(t, os.WriteFile(changelog, []byte(text), 0o644)) }
+	const first = "- One ([a page](docs/user/release.md#signatures), [another](SECURITY.md), [outside](https://example.org/x)).\n"
+	for name, test := range map[string]struct{ text, want string }{
+		"its own":    {"# Changes\n\n## Unreleased\n\n- Two\n\n## v1.2.3\n\n" + first + "\n## v1.2.2\n\n- Old\n", "One"},
+		"unreleased": {"# Changes\n\n## Unreleased\n\n### Added\n" + first, "One"},
+		"none":       {"# Changes\n\n## Unreleased\n\n## v1.2.2\n\n- Old\n", ""},
+	} {
+		write(test.text)
+		err := r.writeNotes()
+		if test.want == "" {
+			if err == nil || !strings.Contains(err.Error(), "no section v1.2.3") {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		must(t, err)
+		notes, err := os.ReadFile(filepath.Join(r.Out, "notes.md"))
+		must(t, err)
+		source := "https://github.com/weft-network/weft/blob/v1.2.3/"
+		for _, want := range []string{"# Weft v1.2.3\n", "[a page](" + source + "docs/user/release.md#signatures)",
+			"[another](" + source + "SECURITY.md)", "[outside](https://example.org/x)"} {
+			if !strings.Contains(string(notes), want) {
+				t.Errorf("%s: the notes lack %q:\n%s", name, want, notes)
+			}
+		}
+		if strings.Contains(string(notes), "Two") || strings.Contains(string(notes), "Old") {
+			t.Errorf("%s: the notes have other sections:\n%s", name, notes)
+		}
+	}
+}
+
 // A wrong setting is refused before anything is made.
 func TestWrongSettingsAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*Release){
-		`version "1.2.3"`:        func(r *Release) { r.Version = "1.2.3" },
-		`version "v1.2"`:         func(r *Release) { r.Version = "v1.2" },
-		`image "weft"`:           func(r *Release) { r.Image = "weft" },
-		`image "r.example/w:v1"`: func(r *Release) { r.Image = "r.example/w:v1" },
-		`architecture "riscv64"`: func(r *Release) { r.Architectures = []string{"riscv64"} },
-		"is not empty":           func(r *Release) { must(t, os.WriteFile(filepath.Join(r.Out, "x"), nil, 0o644)) },
+		`version "1.2.3"`:           func(r *Release) { r.Version = "1.2.3" },
+		`version "v1.2"`:            func(r *Release) { r.Version = "v1.2" },
+		`image "weft"`:              func(r *Release) { r.Image = "weft" },
+		`image "r.example/w:v1"`:    func(r *Release) { r.Image = "r.example/w:v1" },
+		`architecture "riscv64"`:    func(r *Release) { r.Architectures = []string{"riscv64"} },
+		"not empty, and no release": func(r *Release) { must(t, os.WriteFile(filepath.Join(r.Out, "x"), nil, 0o644)) },
 	} {
 		r := testRelease(t)
+		former := filepath.Join(r.Out, imageFile)
+		if !strings.Contains(want, "empty") {
+			must(t, os.WriteFile(former, nil, 0o644))
+		}
 		change(r)
 		if err := r.Make(context.Background()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %s, have %v", want, err)
+		}
+		if _, err := os.Stat(former); err != nil && !strings.Contains(want, "empty") {
+			t.Errorf("%s: the former release is gone: %v", want, err)
 		}
 	}
 }

@@ -94,6 +94,17 @@ func (t Tree) addLink(name, target, from string) {
 	}
 }
 
+// replaceFolder replaces an empty folder by a symbolic link.
+func (t Tree) replaceFolder(name, target string) error {
+	for file, e := range t {
+		if strings.HasPrefix(file, name+"/") {
+			return fmt.Errorf("%s of package %s is in /%s, which is a link to %s", file, e.Package, name, target)
+		}
+	}
+	t[name] = Entry{tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777}, nil, t[name].Package}
+	return nil
+}
+
 // resolve follows links to the entry of a path.
 func (t Tree) resolve(name string) (Entry, bool) {
 	for range 40 {

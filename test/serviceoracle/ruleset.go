@@ -54,6 +54,8 @@ type chain struct {
 // statement is a part of a rule: a condition if matches is set, or else something that decides or changes the packet.
 type statement struct {
 	matches func(*packet) bool
+	// perhaps means that chance decides whether it matches.
+	perhaps bool
 	does    func(packet) (on []packet, done []outcome)
 }
 
@@ -157,6 +159,10 @@ func apply(rule []statement, p packet) (on []packet, done []outcome) {
 	for _, s := range rule {
 		var still []packet
 		for _, p := range live {
+			if s.perhaps {
+				still, on = append(still, p), append(on, p)
+				continue
+			}
 			if s.matches != nil {
 				if s.matches(&p) {
 					still = append(still, p)
@@ -181,6 +187,10 @@ func (r *ruleset) compile(exprs []any) (rule []statement) {
 		for kind, body := range e.(map[string]any) {
 			switch kind {
 			case "match":
+				if left, ok := body.(map[string]any)["left"].(map[string]any); ok && left["numgen"] != nil {
+					rule = append(rule, statement{perhaps: true})
+					continue
+				}
 				rule = append(rule, statement{matches: r.match(body.(map[string]any))})
 			case "vmap":
 				rule = append(rule, statement{does: r.verdictMap(body.(map[string]any))})
@@ -317,7 +327,7 @@ func (r *ruleset) value(e any) func(*packet) []string {
 			return tracked(key)
 		case "fib":
 			return r.fib(inner.(map[string]any))
-		case "numgen":
+		case "numgen": // of kube-proxy's maps
 			var numbers []string
 			for i := range int(inner.(map[string]any)["mod"].(float64)) {
 				numbers = append(numbers, strconv.Itoa(i))

@@ -296,21 +296,22 @@ func hostEndpoints(nodes int) discoveryv1.EndpointSlice {
 	return endpoints(loadBalancer(), texts...)
 }
 
-// ruleFor returns the rule of a chain that chooses an endpoint for connections to an address, or an empty string.
-func ruleFor(table desired.NftTable, chain, address string) string {
+// choiceFor returns what the rules of a chain do that choose an endpoint for connections to an address: a line for each endpoint.
+func choiceFor(table desired.NftTable, chain, address string) (lines string) {
 	for _, c := range table.Chains {
 		for _, rule := range c.Rules {
-			if c.Name == chain && strings.HasPrefix(rule, "ip daddr "+address+" ") && strings.Contains(rule, "numgen") {
-				return rule
+			if _, does, ok := strings.Cut(rule, " tcp dport "); ok && c.Name == chain && strings.HasPrefix(rule, "ip daddr "+address+" ") {
+				_, does, _ = strings.Cut(does, " ")
+				lines += does + "\n"
 			}
 		}
 	}
-	return ""
+	return lines
 }
 
 // If the host has an endpoint of a service, it chooses among all endpoints, as far as the service permits it.
 func TestTheHostChoosesAmongAllEndpoints(t *testing.T) {
-	const both = " to numgen random mod 2 map { 0 : 172.18.0.11 . 8080, 1 : 172.18.0.12 . 8080 }"
+	const both = "numgen random mod 2 0 dnat ip to 172.18.0.11:8080\ndnat ip to 172.18.0.12:8080\n"
 	local := corev1.ServiceInternalTrafficPolicyLocal
 	type choice struct {
 		change func(*corev1.ServiceSpec)
@@ -342,7 +343,7 @@ func TestTheHostChoosesAmongAllEndpoints(t *testing.T) {
 				{"output", "192.0.2.9", test.nodePort}, {"prerouting", "10.96.0.7", false},
 				{"prerouting", "172.18.0.11", test.externals}, {"prerouting", "198.51.100.7", test.externals},
 			} {
-				if got := ruleFor(table, rule.chain, rule.address); strings.HasSuffix(got, both) != rule.want {
+				if got := choiceFor(table, rule.chain, rule.address); (got == both) != rule.want || !rule.want && got != "" {
 					t.Errorf("%s to %s: %q", rule.chain, rule.address, got)
 				}
 			}

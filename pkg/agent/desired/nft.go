@@ -179,18 +179,27 @@ func (h HostRules) spread(f nftFamily) (inside, outside []string) {
 			}
 			taken[match] = true
 			if len(frontend.Inside) > 1 {
-				inside = append(inside, f.chooses(match, frontend.Inside))
+				inside = append(inside, f.choose(match, frontend.Inside)...)
 			}
 			if len(frontend.Outside) > 1 {
-				outside = append(outside, f.chooses(match, frontend.Outside))
+				outside = append(outside, f.choose(match, frontend.Outside)...)
 			}
 		}
 	}
 	return inside, outside
 }
 
-func (f nftFamily) chooses(match string, endpoints []netip.AddrPort) string {
-	return fmt.Sprintf("%s dnat %s to numgen random mod %d map { %s }", match, f.ip, len(endpoints), numbered(endpoints))
+// choose returns a rule for each endpoint. Each takes its share of what the rules before it leave. A map in one rule would be shorter, but
+// nft up to 1.0.6 crashes on such a map of nft 1.1: a host's own nft must be able to read the table.
+func (f nftFamily) choose(match string, endpoints []netip.AddrPort) (rules []string) {
+	for i, e := range endpoints {
+		share := ""
+		if left := len(endpoints) - i; left > 1 {
+			share = fmt.Sprintf("numgen random mod %d 0 ", left)
+		}
+		rules = append(rules, fmt.Sprintf("%s %sdnat %s to %s", match, share, f.ip, e))
+	}
+	return rules
 }
 
 // spare returns the rules that exempt reserved destinations from translation. They come before all others. A reserved
@@ -229,15 +238,6 @@ func (h HostRules) reservedSets(f nftFamily) []NftSet {
 		}
 	}
 	return []NftSet{nodes, destinations}
-}
-
-// numbered returns endpoints as the elements of a map: "0 : 192.0.2.1 . 80, 1 : 192.0.2.2 . 80".
-func numbered(endpoints []netip.AddrPort) string {
-	var elements []string
-	for i, e := range endpoints {
-		elements = append(elements, fmt.Sprintf("%d : %s", i, nftTarget(e)))
-	}
-	return strings.Join(elements, ", ")
 }
 
 // ForwardsOutside reports whether connections from outside may go through the host to endpoints elsewhere, which requires

@@ -298,8 +298,16 @@ func addSet(tx *knftables.Transaction, s desired.NftSet) {
 		tx.Add(&knftables.Map{Name: s.Name, Type: s.Key + " : " + s.Value, Flags: flags})
 		return
 	}
-	tx.Add(&knftables.Set{Name: s.Name, Type: s.Key, Flags: flags})
+	set := knftables.Set{Name: s.Name, Type: s.Key, Flags: flags}
+	if like, ok := typeOfKey[s.Key]; ok {
+		set.Type, set.TypeOf = "", like
+	}
+	tx.Add(&set)
 }
+
+// typeOfKey has an expression with the type of a key that is not composed. nft up to 1.0.6, as in Debian 12, crashes on a set that nft 1.1
+// makes from the name of such a type: a host's own nft must be able to read the table.
+var typeOfKey = map[string]string{"ipv4_addr": "ip saddr", "ipv6_addr": "ip6 saddr"}
 
 func element(s desired.NftSet, key, value string) *knftables.Element {
 	e := &knftables.Element{Key: strings.Split(key, " . ")}

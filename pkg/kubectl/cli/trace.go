@@ -191,7 +191,7 @@ func (t *traceCommand) questions(ctx context.Context, e *ends, from, to string) 
 		return nil, err
 	}
 	if q.To.Kind == trace.Node {
-		if q.To, err = e.nodePort(ctx, q.To, q.Protocol, q.Port); err != nil {
+		if err := e.nodePort(ctx, &q); err != nil {
 			return nil, err
 		}
 	}

@@ -169,7 +169,33 @@ func (e *ends) balanced(ctx context.Context, service *corev1.Service) (trace.End
 	if err != nil {
 		return trace.End{}, err
 	}
-	return trace.ServiceEnd(service, slices.Items, e.world)
+	end, err := trace.ServiceEnd(service, slices.Items, e.world)
+	if err != nil {
+		return end, err
+	}
+	for address, endpoint := range end.Balanced.Pods {
+		node, onNode := e.nodeOf(address)
+		if endpoint.Pod != "" || !onNode {
+			continue
+		}
+		pod, err := e.podWith(ctx, node, address) // of an EndpointSlice that a person wrote
+		if err != nil {
+			return end, err
+		}
+		endpoint.Namespace, endpoint.Pod, endpoint.Node = pod.Namespace, pod.Name, node
+		end.Balanced.Pods[address] = endpoint
+	}
+	return end, nil
+}
+
+// nodeOf returns the node in whose subnets of the cluster network an address is.
+func (e *ends) nodeOf(address netip.Addr) (node string, ok bool) {
+	for name, n := range e.world {
+		if slices.ContainsFunc(n.Node.Subnets, func(s netip.Prefix) bool { return s.Contains(address) }) {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 // serviceParts is the number of labels of a service's name up to "svc": NAME.NAMESPACE.svc.
@@ -189,13 +215,11 @@ func (e *ends) dns(ctx context.Context, name string) (trace.End, error) {
 func (e *ends) at(ctx context.Context, address netip.Addr) (trace.End, error) {
 	for name, n := range e.world {
 		if slices.Contains(n.HostAddresses, address) || slices.Contains(n.OtherAddresses, address) {
-			return trace.NodeEnd(name, e.world), nil
+			return trace.NodeEnd(name, e.world).At(address), nil
 		}
 	}
-	for name, n := range e.world {
-		if slices.ContainsFunc(n.Node.Subnets, func(s netip.Prefix) bool { return s.Contains(address) }) {
-			return e.podWith(ctx, name, address)
-		}
+	if node, ok := e.nodeOf(address); ok {
+		return e.podWith(ctx, node, address)
 	}
 	has := func(s *corev1.Service) bool { return slices.Contains(addressesOf(s), address.String()) }
 	found, err := e.serviceWith(ctx, func(s *corev1.Service) bool { return has(s) && e.hasPort(s) })
@@ -260,18 +284,29 @@ func (e *ends) serviceWith(ctx context.Context, is func(*corev1.Service) bool) (
 	return nil, nil
 }
 
-// nodePort completes a node with the service whose node port the question is about.
-func (e *ends) nodePort(ctx context.Context, node trace.End, protocol trace.Protocol, port uint16) (trace.End, error) {
+// nodePort completes a question about a node with the service whose node port it is about, or with the pod whose host port it is.
+func (e *ends) nodePort(ctx context.Context, q *trace.Question) error {
 	found, err := e.serviceWith(ctx, func(s *corev1.Service) bool {
 		return slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
-			return uint16(p.NodePort) == port && port != 0 && strings.EqualFold(string(p.Protocol), string(protocol))
+			return uint16(p.NodePort) == q.Port && q.Port != 0 && strings.EqualFold(string(p.Protocol), string(q.Protocol))
 		})
 	})
-	if err != nil || found == nil {
-		return node, err
+	if err != nil {
+		return err
 	}
-	service, err := e.balanced(ctx, found)
-	return node.NodePort(service.Balanced), err
+	if found != nil {
+		service, err := e.balanced(ctx, found)
+		q.To = q.To.NodePort(service.Balanced)
+		return err
+	}
+	var pods corev1.PodList
+	if err := e.api.List(ctx, &pods, client.MatchingFields{"spec.nodeName": q.To.Name}); err != nil {
+		return err
+	}
+	if pod, port := q.HostPort(pods.Items); pod != nil {
+		q.To = q.To.HostPort(pod, port)
+	}
+	return nil
 }
 
 // portNumber returns the port of a flag: a number, or the only one of a service if the flag is empty.

@@ -10,6 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -28,7 +29,8 @@ func fakeAPI(t *testing.T, objects ...client.Object) client.Client {
 	if err := networkv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithIndex(&corev1.Pod{}, "spec.nodeName",
+		func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 }
 
 // endsOf returns the ends of a cluster with one node and objects.
@@ -111,6 +113,66 @@ func TestEndsOfServices(t *testing.T) {
 		_, err := (&traceCommand{protocol: "tcp", port: "80", node: node}).questions(t.Context(), e, "node/n1", "svc/a")
 		if err == nil || !strings.Contains(err.Error(), "--node "+node) {
 			t.Errorf("--node %s: %v", node, err)
+		}
+	}
+}
+
+// A port of a node is a service's, or else that of the pod that has it as its host port there, by an address or at all of them. The pod
+// that kubelet started first keeps it.
+func TestEndsOfHostPorts(t *testing.T) {
+	pod := func(name, node string, started int64, ports ...corev1.ContainerPort) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name, UID: types.UID(name)}}
+		p.Spec = corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Ports: ports}}}
+		start := metav1.Unix(started, 0)
+		p.Status.StartTime, p.Status.PodIPs = &start, []corev1.PodIP{{IP: "10.244.0.5"}}
+		return p
+	}
+	port := func(number int32, hostIP string) corev1.ContainerPort {
+		return corev1.ContainerPort{ContainerPort: 8000 + number, HostPort: number, HostIP: hostIP, Protocol: corev1.ProtocolTCP}
+	}
+	ended := pod("ended", "n1", 1, port(80, ""))
+	ended.Status.Phase = corev1.PodSucceeded
+	onHost := pod("on-host", "n1", 1, port(81, ""))
+	onHost.Spec.HostNetwork = true
+	e := endsOf(t, shared("web", "10", 80, 30082), ended, onHost, pod("late", "n1", 9, port(80, "")), pod("first", "n1", 2, port(80, "")),
+		pod("other", "n2", 1, port(82, "")), pod("at", "n1", 1, port(83, "172.18.0.11"), port(84, "172.18.0.99"), port(85, "127.0.0.1"),
+			port(30082, "")))
+	for _, test := range []struct{ from, to, port, want string }{
+		{"outside", "node/n1", "80", "demo/first"}, {"node/n1", "172.18.0.11", "80", "demo/first"}, {"outside", "node/n1", "81", ""},
+		{"outside", "node/n1", "82", ""}, {"outside", "node/n1", "83", "demo/at"}, {"outside", "node/n1", "84", ""},
+		{"outside", "node/n1", "85", ""}, {"node/n1", "node/n1", "85", "demo/at"}, {"outside", "node/n1", "30082", "demo/web"},
+	} {
+		questions, err := (&traceCommand{protocol: "tcp", port: test.port, family: "IPv4"}).questions(t.Context(), e, test.from, test.to)
+		if err != nil || len(questions) != 1 {
+			t.Fatalf("%+v: questions %v, error %v", test, questions, err)
+		}
+		got, q := "", questions[0]
+		if b := q.To.Balanced; b != nil {
+			got = b.Namespace + "/" + b.Name
+		}
+		if got != test.want || test.want == "demo/first" && test.from == "outside" && q.Backend.String() != "10.244.0.5:8080" {
+			t.Errorf("%+v is of %q, backend %s", test, got, q.Backend)
+		}
+	}
+}
+
+// An endpoint in an EndpointSlice that a person wrote is the pod with the address, although the slice does not say so.
+func TestEndsOfEndpointsWithoutPods(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "web"}, Spec: corev1.PodSpec{NodeName: "n1"}}
+	pod.Status.PodIPs = []corev1.PodIP{{IP: "10.244.0.5"}}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "x",
+		Labels: map[string]string{discoveryv1.LabelServiceName: "web"}}, AddressType: discoveryv1.AddressTypeIPv4}
+	for _, address := range []string{"10.244.0.5", "10.244.0.6", "192.0.2.1"} {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}})
+	}
+	end, err := endsOf(t, pod, slice, shared("web", "10", 80, 0)).read(t.Context(), "svc/demo/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for address, want := range map[string]string{"10.244.0.5": "other/web on n1", "10.244.0.6": "/ on n1", "192.0.2.1": "/ on "} {
+		e := end.Balanced.Pods[netip.MustParseAddr(address)]
+		if got := e.Namespace + "/" + e.Pod + " on " + e.Node; got != want {
+			t.Errorf("endpoint %s is %s, want %s", address, got, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,6 +41,8 @@ func newUp(open opener) *cobra.Command {
 		"nodes have their addresses on eth0, as most hosts do; the product moves them onto a bridge")
 	cmd.Flags().BoolVar(&o.Bare, "bare", false,
 		"nodes with only kubelet and containerd; the product brings OVN and Open vSwitch with dist/install.yaml")
+	cmd.Flags().StringVar(&o.Release, "release", os.Getenv(lab.ReleaseVariable),
+		"folder of make release: nodes pull its image from a registry outside, and its manifests are applied (default $WEFT_LAB_RELEASE)")
 	cmd.Flags().BoolVar(&o.DNS, "dns", o.DNS, "run CoreDNS, unless the product is left out; up does not wait for it")
 	cmd.Flags().BoolVar(&wait, "wait", wait, "wait until all nodes and the ClusterNetwork are Ready")
 	return cmd

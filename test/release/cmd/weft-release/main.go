@@ -1,4 +1,4 @@
-// Command weft-release makes, signs and pushes releases. "make release" and "make push" run it.
+// Command weft-release makes, signs and pushes releases, for "make release" and "make push". It is the registry of the lab, too.
 package main
 
 import (
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -26,14 +27,14 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: weft-release make|sign|push FLAGS; see --help of each")
+var errUsage = errors.New("usage: weft-release make|sign|push|serve FLAGS; see --help of each")
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errUsage
 	}
 	flags := flag.NewFlagSet("weft-release "+args[0], flag.ContinueOnError)
-	out := flags.String("out", "", "folder of the release")
+	out := flags.String("out", "", "folder of the release, or of the registry")
 	switch args[0] {
 	case "make":
 		r := release.Release{}
@@ -42,6 +43,7 @@ func run(ctx context.Context, args []string) error {
 		flags.StringVar(&r.Version, "version", "", "version, such as v1.2.3")
 		flags.StringVar(&r.Image, "image", "", "registry and repository of the image, such as registry.example/weft")
 		architectures := flags.String("architectures", "amd64,arm64", "architectures of the image")
+		flags.BoolVar(&r.Plugins, "plugins", true, "make kubectl weft, too")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
@@ -63,6 +65,13 @@ func run(ctx context.Context, args []string) error {
 			fmt.Println(pushed)
 		}
 		return err
+	case "serve":
+		listen := flags.String("listen", "", "address")
+		cert, key := flags.String("cert", "", "file with the certificate"), flags.String("key", "", "file with its key")
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		return release.Serve(ctx, *listen, *cert, *key, *out, log.Default())
 	}
 	return errUsage
 }
