@@ -82,13 +82,16 @@ func (c *Cluster) pullsFrom(r release) (initd.File, error) {
 `, registryAt(), filepath.Join(c.pkiDir(), "ca.crt"))}, err
 }
 
-// push pushes the release's image to the lab's registry, as "make push" does.
+// push pushes the release's image to the lab's registry, as "make push" does, from the control plane's network. It reads the folder as
+// this machine has it.
 func (c *Cluster) push(ctx context.Context, r release) error {
 	_, repository, err := r.image()
 	if err != nil {
 		return err
 	}
-	_, err = c.Exec(ctx, Outside().Name, "/usr/bin/env", "SSL_CERT_FILE="+filepath.Join(c.pkiDir(), "ca.crt"), c.releaseProgram(), "push",
-		"-out", string(r), "-to", registryAt().String()+"/"+repository)
+	cmd := c.NetworkCommand(ctx, c.releaseProgram(), "push", "-out", string(r), "-to", registryAt().String()+"/"+repository)
+	// Neither a proxy nor a login of this machine.
+	cmd.Env = []string{"HOME=" + c.Dir, "SSL_CERT_FILE=" + filepath.Join(c.pkiDir(), "ca.crt")}
+	_, err = output(cmd, "push "+string(r))
 	return err
 }
